@@ -7,8 +7,11 @@
 
 #include <assert.h>
 #include <math.h>
+#include <string.h>
 
+#include "codelets/ends/tree.h"
 #include "support/exp.h"
+#include "support/memory.h"
 
 /* A row's loss. A GPU keeps all of them; a CPU adds their shares in *losses. */
 SL_DEVICE void keep_loss(double *losses, uint64_t row, double scale, double loss)
@@ -317,18 +320,28 @@ static enum sl_status sum_losses(const void *view, const void *stream)
     const struct loss_sum *v = view;
     double *total = v->total.data;
     (void)stream;
-    *total = 0;
+    SL_FREED double *terms = NULL;
+    SL_FREED uint32_t *leaf = NULL;
+    uint32_t n = 0;
     for (uint32_t i = 0; i < v->losses.n; i++) {
-        const double *runs = v->losses.data[i];
-        double part = 0;
+        n += v->losses.n_rows[i];
+    }
+    SL_CHECK(sl_alloc(n, sizeof *terms, "the losses of a sum", &terms));
+    SL_CHECK(sl_alloc(n, sizeof *leaf, "the leaves of a sum", &leaf));
+    n = 0;
+    for (uint32_t i = 0; i < v->losses.n; i++) {
         for (uint32_t k = 0; k < v->losses.n_rows[i]; k++) {
-            part += runs[k];
-            *total += runs[k];
-        }
-        if (v->parts != NULL) {
-            v->parts[i] = part;
+            const double loss = ((const double *)v->losses.data[i])[k];
+            const uint32_t place = sl_tree_place(n, leaf, v->losses.numbers[i] + k);
+            memmove(terms + place + 1, terms + place, (n - place) * sizeof *terms);
+            terms[place] = loss;
+            n++;
+            if (v->parts != NULL) {
+                v->parts[leaf[place]] += loss;
+            }
         }
     }
+    *total = sl_tree_sum(n, leaf, terms);
     SL_FAIL_IF(!v->watched && !isfinite(*total), SL_ENUMERIC, "the loss is %g; try a smaller learning rate", *total);
     return SL_OK;
 }
@@ -364,11 +377,11 @@ enum sl_status sl_loss_submit(const struct sl_task_args *head, starpu_data_handl
 }
 
 enum sl_status sl_loss_sum_submit(const struct sl_task_args *head, uint32_t n, const starpu_data_handle_t *losses,
-                                  bool watched, double *parts, starpu_data_handle_t total)
+                                  const uint32_t *leaf, bool watched, double *parts, starpu_data_handle_t total)
 {
     struct loss_sum v = {.head = *head,
                          .total = sl_matrix_of(total),
-                         .losses = {.n = n, .handles = losses},
+                         .losses = {.n = n, .handles = losses, .numbers = leaf},
                          .watched = watched,
                          .parts = parts};
     return sl_view_submit(&loss_sum_op, &v, SL_PRIORITY_COMPUTE);

@@ -1,22 +1,31 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The ordered sum, a block of entries at a time, so that the block stays in the cache while the partial sums stream
+ * The sum in a tree, a block of entries at a time, so that the blocks stay in the cache while the partial sums stream
  * past. */
 #include "codelets/ends/reduce.h"
 
 #include <assert.h>
 #include <string.h>
 
+#include "codelets/ends/tree.h"
 #include "support/memory.h"
 #include "support/minmax.h"
 #include "tasks/rows.h"
 
-#define BLOCK 1024 /* entries */
-#define ROWS 8     /* rows whose notes are read together: the bytes of a word */
-#define AHEAD 256  /* rows that are fetched ahead, if they are touched */
+#define BLOCK 512 /* entries */
+#define ROWS 8    /* rows whose notes are read together: the bytes of a word */
+#define AHEAD 256 /* rows that are fetched ahead, if they are touched */
 
 /* ---- kernels, CPU ---- */
+
+/* The terms of a sum. Of matrices with few rows that are not zero: touched has an int8 for each row. */
+struct terms {
+    uint32_t n;
+    const uint32_t *leaf;
+    const sl_real *const *partial;
+    const int8_t *const *touched;
+};
 
 static inline void add_block(size_t n, const sl_real *restrict from, sl_real *restrict to)
 {
@@ -25,28 +34,54 @@ static inline void add_block(size_t n, const sl_real *restrict from, sl_real *re
     }
 }
 
-SL_CLONES void sl_reduce_cpu(uint32_t n, size_t n_entries, const sl_real *const *partials, sl_real *out)
+/* -0 becomes 0. */
+static inline void begin_block(size_t n, const sl_real *restrict from, sl_real *restrict to)
 {
-    if (n == 0) {
-        memset(out, 0, n_entries * sizeof *out);
-        return;
+    for (size_t i = 0; i < n; i++) {
+        to[i] = from[i] + (sl_real)0;
     }
-    for (size_t begin = 0; begin < n_entries; begin += BLOCK) {
-        size_t size = sl_min_u64(n_entries - begin, BLOCK);
-        memcpy(out + begin, partials[0] + begin, size * sizeof *out);
-        for (uint32_t i = 1; i < n; i++) {
-            add_block(size, partials[i] + begin, out + begin);
+}
+
+/* Entries first .. end - 1 of the sum. */
+SL_CLONES static void sum_range(const struct terms *terms, size_t first, size_t end, sl_real *out)
+{
+    sl_real room[SL_TREE_DEPTH][BLOCK];
+    sl_real *sum[SL_TREE_DEPTH + 1]; /* those that wait, and the one in hand */
+    for (uint32_t k = 0; k < SL_TREE_DEPTH; k++) {
+        sum[k + 1] = room[k];
+    }
+    for (; first < end; first += BLOCK) {
+        const size_t size = sl_min_u64(end - first, BLOCK);
+        struct sl_tree tree = {0};
+        sum[0] = out + first;
+        for (uint32_t i = 0; i < terms->n; i++) {
+            uint32_t at = tree.n;
+            if (sl_tree_begins(terms->leaf, i)) {
+                begin_block(size, terms->partial[i] + first, sum[at]);
+            } else {
+                add_block(size, terms->partial[i] + first, sum[at]);
+            }
+            for (uint32_t n_met = sl_tree_meet(&tree, terms->n, terms->leaf, i); n_met > 0; n_met--, at--) {
+                add_block(size, sum[at], sum[at - 1]);
+            }
         }
     }
 }
 
-/* A sum of n matrices [n_rows x n_columns] with few rows that are not zero. Each matrix, and out, has an int8 for each
+void sl_reduce_cpu(uint32_t n, size_t n_entries, const sl_real *const *partials, const uint32_t *leaf, sl_real *out)
+{
+    const struct terms terms = {.n = n, .partial = partials, .leaf = leaf};
+    if (n == 0) {
+        memset(out, 0, n_entries * sizeof *out);
+    }
+    sum_range(&terms, 0, n_entries, out);
+}
+
+/* A sum of matrices [n_rows x n_columns] with few rows that are not zero. Each matrix, and out, has an int8 for each
  * row: whether a step touched the row. Other rows are zero. */
 struct touched_rows {
     uint32_t n_rows, n_columns;
-    uint32_t n;
-    const sl_real *const *partials;
-    const int8_t *const *touched;
+    struct terms terms;
     sl_real *out;
     int8_t *out_touched;
 };
@@ -56,9 +91,9 @@ SL_INLINE bool any_touched(const struct touched_rows *s, uint32_t r)
 {
     uint64_t any;
     memcpy(&any, s->out_touched + r, ROWS);
-    for (uint32_t i = 0; i < s->n; i++) {
+    for (uint32_t i = 0; i < s->terms.n; i++) {
         uint64_t notes;
-        memcpy(&notes, s->touched[i] + r, ROWS);
+        memcpy(&notes, s->terms.touched[i] + r, ROWS);
         any |= notes;
     }
     return any != 0;
@@ -68,21 +103,17 @@ SL_INLINE bool any_touched(const struct touched_rows *s, uint32_t r)
 static void sum_row(const struct touched_rows *s, uint32_t r)
 {
     const size_t first = (size_t)r * s->n_columns;
-    sl_real *to = s->out + first;
     const bool was = s->out_touched[r];
     s->out_touched[r] = 0;
-    for (uint32_t i = 0; i < s->n; i++) {
-        if (s->touched[i][r] != 0) {
+    for (uint32_t i = 0; i < s->terms.n; i++) {
+        if (s->terms.touched[i][r] != 0) {
             s->out_touched[r] = 1;
         }
     }
-    if (s->n > 0 && s->out_touched[r] != 0) {
-        memcpy(to, s->partials[0] + first, s->n_columns * sizeof *to);
-        for (uint32_t i = 1; i < s->n; i++) {
-            add_block(s->n_columns, s->partials[i] + first, to);
-        }
+    if (s->out_touched[r] != 0) {
+        sum_range(&s->terms, first, first + s->n_columns, s->out);
     } else if (was) {
-        memset(to, 0, s->n_columns * sizeof *to);
+        memset(s->out + first, 0, s->n_columns * sizeof *s->out);
     }
 }
 
@@ -90,10 +121,10 @@ static void sum_row(const struct touched_rows *s, uint32_t r)
 static void fetch_rows(const struct touched_rows *s, uint32_t r)
 {
     const size_t bytes = s->n_columns * sizeof *s->out;
-    for (uint32_t i = 0; i < s->n; i++) {
-        for (uint32_t k = sl_next_touched(s->touched[i] + r, 0, ROWS); k < ROWS;
-             k = sl_next_touched(s->touched[i] + r, k + 1, ROWS)) {
-            sl_row_fetch(s->partials[i] + (size_t)(r + k) * s->n_columns, bytes);
+    for (uint32_t i = 0; i < s->terms.n; i++) {
+        for (uint32_t k = sl_next_touched(s->terms.touched[i] + r, 0, ROWS); k < ROWS;
+             k = sl_next_touched(s->terms.touched[i] + r, k + 1, ROWS)) {
+            sl_row_fetch(s->terms.partial[i] + (size_t)(r + k) * s->n_columns, bytes);
             sl_row_fetch(s->out + (size_t)(r + k) * s->n_columns, bytes);
         }
     }
@@ -135,18 +166,23 @@ static enum sl_status reduce(const void *view, const void *stream)
     const struct reduce *v = view;
     const size_t n_entries = sl_matrix_entries(&v->out);
     SL_FREED const sl_real **partials = NULL;
+    SL_FREED uint32_t *leaf = NULL;
     uint32_t n = 0;
     for (uint32_t i = 0; i < v->partials.n; i++) {
         n += v->partials.n_rows[i] / v->out.n_rows;
     }
     SL_CHECK(sl_alloc(n, sizeof *partials, "the partials of a sum", &partials));
+    SL_CHECK(sl_alloc(n, sizeof *leaf, "the leaves of a sum", &leaf));
     n = 0;
     for (uint32_t i = 0; i < v->partials.n; i++) {
         for (uint32_t k = 0; k < v->partials.n_rows[i] / v->out.n_rows; k++) {
-            partials[n++] = (const sl_real *)v->partials.data[i] + k * n_entries;
+            const uint32_t place = sl_tree_place(n, leaf, v->partials.numbers[i] + k);
+            memmove(partials + place + 1, partials + place, (n - place) * sizeof *partials);
+            partials[place] = (const sl_real *)v->partials.data[i] + k * n_entries;
+            n++;
         }
     }
-    return SL_RUN(stream, sl_reduce, n, n_entries, partials, v->out.data);
+    return SL_RUN(stream, sl_reduce, n, n_entries, partials, leaf, v->out.data);
 }
 
 static struct sl_operation reduce_op = {
@@ -168,9 +204,10 @@ static enum sl_status reduce_touched(const void *view, const void *stream)
     const struct reduce_touched *v = view;
     const struct touched_rows s = {.n_rows = v->out.n_rows,
                                    .n_columns = v->out.n_columns,
-                                   .n = v->partials.n,
-                                   .partials = (const sl_real *const *)v->partials.data,
-                                   .touched = (const int8_t *const *)v->touched.data,
+                                   .terms = {.n = v->partials.n,
+                                             .leaf = v->partials.numbers,
+                                             .partial = (const sl_real *const *)v->partials.data,
+                                             .touched = (const int8_t *const *)v->touched.data},
                                    .out = v->out.data,
                                    .out_touched = v->out_touched.data};
     if (stream == NULL) {
@@ -178,7 +215,7 @@ static enum sl_status reduce_touched(const void *view, const void *stream)
         return SL_OK;
     }
     /* A GPU sums all rows, and notes all. The bits are the same. */
-    SL_CHECK(SL_RUN(stream, sl_reduce, s.n, sl_matrix_entries(&v->out), s.partials, s.out));
+    SL_CHECK(SL_RUN(stream, sl_reduce, s.terms.n, sl_matrix_entries(&v->out), s.terms.partial, s.terms.leaf, s.out));
     return sl_fill(stream, 1, s.n_rows, s.out_touched);
 }
 
@@ -199,7 +236,7 @@ enum sl_status sl_reduce_touched_submit(const struct sl_task_args *head, const s
     struct reduce_touched v = {.head = *head,
                                .out = sl_matrix_of(sum->out),
                                .out_touched = sl_matrix_of(sum->out_touched),
-                               .partials = {.n = sum->n, .handles = sum->partials},
+                               .partials = {.n = sum->n, .handles = sum->partials, .numbers = sum->leaf},
                                .touched = {.n = sum->n, .handles = sum->touched},
                                .fresh = sum->fresh};
     v.out.is_kept = !sum->fresh;
@@ -209,9 +246,10 @@ enum sl_status sl_reduce_touched_submit(const struct sl_task_args *head, const s
 }
 
 enum sl_status sl_reduce_submit(const struct sl_task_args *head, uint32_t n, const starpu_data_handle_t *partials,
-                                starpu_data_handle_t out)
+                                const uint32_t *leaf, starpu_data_handle_t out)
 {
-    struct reduce v = {.head = *head, .out = sl_matrix_of(out), .partials = {.n = n, .handles = partials}};
+    struct reduce v = {
+        .head = *head, .out = sl_matrix_of(out), .partials = {.n = n, .handles = partials, .numbers = leaf}};
     for (uint32_t i = 0; i < n; i++) {
         assert(sl_handle_rows(partials[i]) != 0);
         assert(sl_handle_rows(partials[i]) % v.out.n_rows == 0);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * All-reduce of a gradient, as the ordered sum of the partial gradients of PEs and chunks.
+ * All-reduce of a gradient, as the sum of the partial gradients of PEs and chunks.
  *   before: backward, codelets/rows/dense.h and codelets/rows/activate.h      after: codelets/ends/optimize.h
  *
- *   out = partial_0 + partial_1 + .. + partial_(n-1), entry by entry, always in this order
+ *   out = sum of the partials, entry by entry, in the order of a tree over the PEs (codelets/ends/tree.h)
  *
- * If rows are in segments (struct sl_runs), one handle has several partials, one below the other.
+ * If rows are in segments (struct sl_runs), one handle has several partials, one below the other. Segment k of a handle
+ * belongs to leaf + k.
  */
 #ifndef SL_CODELETS_REDUCE_H
 #define SL_CODELETS_REDUCE_H
@@ -19,19 +20,21 @@
 #include "support/status.h"
 #include "tasks/task.h"
 
-/* Sum n partials of n_entries each into out. n = 0: out is cleared. The same bits on both devices. */
-SL_DECLARE_LAUNCHER(void, sl_reduce, uint32_t n, size_t n_entries, const sl_real *const *partials, sl_real *out);
+/* Sum n partials of n_entries each into out. leaf: ascending. n = 0: out is cleared. The same bits on both devices. */
+SL_DECLARE_LAUNCHER(void, sl_reduce, uint32_t n, size_t n_entries, const sl_real *const *partials, const uint32_t *leaf,
+                    sl_real *out);
 
-/* Submit the sum of all partials of n handles. Each handle has one or more matrices of out's shape. n may be 0: out is
- * cleared. Local; one thread submits. SL_ESTARPU, SL_ENOMEM. */
+/* Submit the sum of all partials of n handles. Each handle has one or more matrices of out's shape. leaf: of each
+ * handle, in any order. n may be 0: out is cleared. Local; one thread submits. SL_ESTARPU, SL_ENOMEM. */
 enum sl_status sl_reduce_submit(const struct sl_task_args *head, uint32_t n, const starpu_data_handle_t *partials,
-                                starpu_data_handle_t out);
+                                const uint32_t *leaf, starpu_data_handle_t out);
 
-/* The sum of partials that note their touched rows. touched, out_touched: int8 [1 x rows], one for each partial and one
+/* The sum of partials that note their touched rows. leaf: ascending. touched, out_touched: int8 [1 x rows], one for each partial and one
  * for the sum. fresh: the sum's rows have not been written. Errors as above. */
 struct sl_touched_sum {
     uint32_t n;
     const starpu_data_handle_t *partials, *touched;
+    const uint32_t *leaf;
     starpu_data_handle_t out, out_touched;
     bool fresh;
 };

@@ -5,27 +5,29 @@
  * make the same calls in the same order; each rank picks the messages that it sends or receives. Another kind
  * carries rows between PEs of one rank.
  *
- * A sum goes from rank to rank, in the order of the PEs. Each rank adds its partial sums to the sum received, and
- * the last rank sends the result to all. With turns, the sum goes round several times, from the last rank to the
- * first again. The additions are those of a single process, in the same order, so the bits are equal too. Losses of
- * decoupled ranks (sl_plan_decoupled) are added by rank 0 at the end of the epoch, in the same order. */
+ * A sum goes up a tree whose leaves are PEs (codelets/ends/tree.h). The rank of a subtree's first leaf adds up the
+ * subtree: its own partial sums, and the sums that it receives of subtrees to the right. The first rank has the result,
+ * which goes down the same way. The additions are those of a single process, so the bits are equal too. Losses of
+ * decoupled ranks (sl_plan_decoupled) are added by rank 0 at the end of the epoch, in the same tree. */
 #include <string.h>
 
 #include "codelets/ends/loss.h"
 #include "codelets/ends/reduce.h"
+#include "codelets/ends/tree.h"
 #include "runtime/exchange/transport.h"
 #include "support/memory.h"
+#include "support/minmax.h"
 #include "tasks/ranks.h"
 #include "tasks/rows.h"
 
 /* Data of this kind. */
 struct mpi {
-    starpu_data_handle_t *so_far; /* [parameter][replica]: sum of the ranks before this one */
-    starpu_data_handle_t loss_so_far[SL_TRANSPORT_LOSSES];
-    starpu_data_handle_t *list; /* the received sum, then this rank's partial sums */
+    /* Sums received, of subtrees, [SL_TREE_DEPTH] of each sum: [parameter][replica], then losses. NULL until needed. */
+    starpu_data_handle_t **received;
+    starpu_data_handle_t *list; /* the terms of a sum, and their leaves */
+    uint32_t *leaf;
     uint32_t room;
-    double *kept;               /* decoupled ranks: [step of the epoch][n_losses], with zeros for other ranks' PEs */
-    uint32_t n_losses;          /* most partial losses of a step */
+    double *kept;               /* decoupled ranks: [step of the epoch][PE], with zeros for other ranks' PEs */
     struct sl_transport within; /* carries rows between PEs of this rank */
     struct sl_parcel *parcel;   /* the parcels of one exchange that stay in this rank */
     uint32_t parcel_room;
@@ -33,13 +35,18 @@ struct mpi {
 
 /* ---- open, close ---- */
 
+/* Gradients of all parameters, and losses. */
+static uint32_t n_sums(const struct sl_transport *transport)
+{
+    return transport->n_parameters * transport->plan->n_replicas + SL_TRANSPORT_LOSSES;
+}
+
 static enum sl_status open_transport(struct sl_transport *transport)
 {
     struct mpi *m;
     SL_CHECK(sl_alloc_zero(1, sizeof *m, "the transport to other ranks", &m));
     transport->own = m;
-    SL_CHECK(sl_alloc_zero((size_t)transport->n_parameters * transport->plan->n_replicas, sizeof *m->so_far,
-                           "sums of other ranks", &m->so_far));
+    SL_CHECK(sl_alloc_zero(n_sums(transport), sizeof *m->received, "sums of other ranks", &m->received));
     m->within = (struct sl_transport){
         .kind = transport->within, .plan = transport->plan, .n_sums = 1, .depth = transport->depth};
     if (transport->within->open != NULL) {
@@ -52,18 +59,17 @@ static void close_transport(struct sl_transport *transport)
 {
     struct mpi *m = transport->own;
     sl_transport_close(&m->within);
-    if (m->so_far != NULL) {
-        for (uint32_t k = 0; k < transport->n_parameters * transport->plan->n_replicas; k++) {
-            sl_handle_close(m->so_far[k]);
+    for (uint32_t k = 0; m->received != NULL && k < n_sums(transport); k++) {
+        for (uint32_t i = 0; m->received[k] != NULL && i < SL_TREE_DEPTH; i++) {
+            sl_handle_close(m->received[k][i]);
         }
-    }
-    for (uint32_t i = 0; i < SL_TRANSPORT_LOSSES; i++) {
-        sl_handle_close(m->loss_so_far[i]);
+        sl_free(m->received[k]);
     }
     sl_free(m->parcel);
     sl_free(m->kept);
-    sl_free(m->so_far);
+    sl_free(m->received);
     sl_free(m->list);
+    sl_free(m->leaf);
     sl_free(m);
 }
 
@@ -166,96 +172,133 @@ static enum sl_status share(struct sl_transport *transport, const struct sl_task
 
 /* ---- sums ---- */
 
-/* This rank's operands in one turn: the sum received from the rank before, in *so_far, then n partial sums of its
- * own. */
-static enum sl_status make_list(struct sl_transport *transport, const starpu_data_handle_t *partials, uint32_t n,
-                                const starpu_data_handle_t *so_far)
-{
-    struct mpi *m = transport->own;
-    if (n + 1 > m->room) {
-        SL_CHECK(sl_realloc(&m->list, n + 1, sizeof *m->list, "partials"));
-        m->room = n + 1;
-    }
-    m->list[0] = *so_far;
-    memcpy(m->list + 1, partials, n * sizeof *m->list);
-    return SL_OK;
-}
-
-/* A sum along a range of ranks, in one or more turns. The ranks `to` get the result. Losses are double; all other sums
- * are sl_real. */
-struct chain {
+/* A sum over ranks. The ranks `to` get the result, too. Losses are double; all other sums are sl_real. */
+struct tree_sum {
     struct sl_rank_range ranks, to;
-    const struct sl_transport_turns *turns;
     const struct sl_transport_losses *losses; /* NULL: gradients */
-    starpu_data_handle_t *so_far;             /* handle kept for the run; NULL before first use */
-    int64_t tag;                              /* tag of the partial result; the result has tag + 1 */
+    const struct sl_partials *partials;
+    starpu_data_handle_t sum;
+    starpu_data_handle_t *received; /* [SL_TREE_DEPTH], kept for the run */
+    int64_t tag;                    /* tag of subtree 0; the result has tag + 1 */
 };
 
-/* A single rank needs no turns. */
-static uint32_t n_turns(const struct chain *chain)
+/* The leaves of a rank are first_leaf(rank) .. first_leaf(rank + 1) - 1. */
+static uint32_t first_leaf(const struct sl_transport *transport, uint32_t rank)
 {
-    bool alone = chain->ranks.end - chain->ranks.begin == 1;
-    return chain->turns == NULL || alone ? 1 : chain->turns->n;
+    return (sl_plan_first_pe(transport->plan, rank) - transport->first_pe) * transport->n_leaves;
 }
 
-/* Number of partial sums, of a list of n, that belong to earlier turns. */
-static uint32_t n_before(const struct chain *chain, uint32_t turn, uint32_t n)
+static uint32_t rank_of(const struct sl_transport *transport, uint32_t leaf)
 {
-    if (turn == n_turns(chain)) {
-        return n;
-    }
-    if (chain->turns == NULL || turn == 0 || n == 0) {
-        return 0;
-    }
-    return chain->turns->end[turn - 1] < n ? chain->turns->end[turn - 1] : n;
+    return sl_plan_rank(transport->plan, transport->first_pe + leaf / transport->n_leaves);
 }
 
-/* Add this rank's partial sums of a turn to the received sum. Send the result to the next rank, or to the first
- * rank's next turn. */
-static enum sl_status add_turn(struct sl_transport *transport, const struct sl_task_args *head,
-                               const struct chain *chain, uint32_t turn, const struct sl_partials *partials,
-                               starpu_data_handle_t sum)
+/* The leaves of the largest subtree that begins with a leaf other than 0. */
+static uint32_t subtree(uint32_t leaf)
 {
-    uint32_t rank = transport->plan->rank;
-    uint32_t last = chain->ranks.end - 1;
-    uint32_t begin = n_before(chain, turn, partials->n);
-    uint32_t n = n_before(chain, turn + 1, partials->n) - begin;
-    bool first = rank == chain->ranks.begin && turn == 0;
-    bool final = rank == last && turn + 1 == n_turns(chain);
-    if (!first && *chain->so_far == NULL) {
-        enum sl_dtype dtype = chain->losses != NULL ? SL_DTYPE_F64 : SL_DTYPE_REAL;
-        SL_CHECK(sl_matrix_register(sl_handle_rows(sum), sl_handle_columns(sum), dtype, chain->so_far));
+    return leaf & -leaf;
+}
+
+static int64_t tag_of_subtree(const struct tree_sum *s, uint32_t leaf)
+{
+    return s->tag + ((int64_t)leaf << 40);
+}
+
+/* Append a term to the list of n terms. */
+static enum sl_status add_term(struct mpi *m, uint32_t *n, uint32_t leaf, starpu_data_handle_t handle)
+{
+    if (*n == m->room) {
+        const uint32_t room = 2 * m->room + 16;
+        SL_CHECK(sl_realloc(&m->list, room, sizeof *m->list, "terms of a sum"));
+        SL_CHECK(sl_realloc(&m->leaf, room, sizeof *m->leaf, "terms of a sum"));
+        m->room = room;
     }
-    if (!first) {
-        uint32_t before = rank == chain->ranks.begin ? last : rank - 1;
-        SL_CHECK(sl_ranks_receive(*chain->so_far, before, chain->tag));
+    m->list[*n] = handle;
+    m->leaf[(*n)++] = leaf;
+    return SL_OK;
+}
+
+/* Add up the subtree of leaves first .. end - 1, which begins with a leaf of this rank: its own terms, and the subtrees
+ * received from ranks to the right. */
+static enum sl_status add_subtree(struct sl_transport *transport, const struct sl_task_args *head,
+                                  const struct tree_sum *s, uint32_t first, uint32_t end)
+{
+    struct mpi *m = transport->own;
+    const enum sl_dtype dtype = s->losses != NULL ? SL_DTYPE_F64 : SL_DTYPE_REAL;
+    uint32_t n = 0;
+    uint32_t k = 0;
+    for (uint32_t i = 0; i < s->partials->n; i++) {
+        if (s->partials->leaf[i] >= first && s->partials->leaf[i] < end) {
+            SL_CHECK(add_term(m, &n, s->partials->leaf[i], s->partials->handle[i]));
+        }
     }
-    SL_CHECK(make_list(transport, partials->handle + begin, n, chain->so_far));
-    const starpu_data_handle_t *list = ((struct mpi *)transport->own)->list;
-    if (chain->losses != NULL) {
-        SL_CHECK(sl_loss_sum_submit(head, n + !first, list + first, chain->losses->watched, NULL, sum));
-    } else {
-        SL_CHECK(sl_reduce_submit(head, n + !first, list + first, sum));
+    for (uint32_t leaf = first_leaf(transport, transport->plan->rank + 1); leaf < end; leaf += subtree(leaf)) {
+        starpu_data_handle_t *received = &s->received[k++];
+        if (*received == NULL) {
+            SL_CHECK(sl_matrix_register(sl_handle_rows(s->sum), sl_handle_columns(s->sum), dtype, received));
+        }
+        SL_CHECK(sl_ranks_receive(*received, rank_of(transport, leaf), tag_of_subtree(s, leaf)));
+        SL_CHECK(add_term(m, &n, leaf, *received));
     }
-    if (!final) {
-        uint32_t next = rank == last ? chain->ranks.begin : rank + 1;
-        return sl_ranks_send(sum, next, chain->tag);
+    if (s->losses != NULL) {
+        return sl_loss_sum_submit(head, n, m->list, m->leaf, s->losses->watched, NULL, s->sum);
+    }
+    return sl_reduce_submit(head, n, m->list, m->leaf, s->sum);
+}
+
+/* Send the result to the ranks that sent the last of their subtrees here. end: of this rank's last subtree. */
+static enum sl_status send_down(struct sl_transport *transport, const struct tree_sum *s, uint32_t end)
+{
+    for (uint32_t leaf = first_leaf(transport, transport->plan->rank + 1); leaf < end; leaf += subtree(leaf)) {
+        const uint32_t rank = rank_of(transport, leaf);
+        if (first_leaf(transport, rank + 1) <= leaf + subtree(leaf)) {
+            SL_CHECK(sl_ranks_send(s->sum, rank, s->tag + 1));
+        }
     }
     return SL_OK;
 }
 
-static enum sl_status add_up(struct sl_transport *transport, const struct sl_task_args *head, const struct chain *chain,
-                             const struct sl_partials *partials, starpu_data_handle_t sum)
+/* A rank's leaves are those of one or more subtrees, which it sends to the left one after the other. */
+static enum sl_status add_up(struct sl_transport *transport, const struct sl_task_args *head, const struct tree_sum *s)
 {
-    uint32_t rank = transport->plan->rank;
-    uint32_t last = chain->ranks.end - 1;
-    if (rank >= chain->ranks.begin && rank <= last) {
-        for (uint32_t turn = 0; turn < n_turns(chain); turn++) {
-            SL_CHECK(add_turn(transport, head, chain, turn, partials, sum));
-        }
+    const uint32_t rank = transport->plan->rank;
+    const uint32_t begin = first_leaf(transport, s->ranks.begin);
+    const uint32_t all = first_leaf(transport, s->ranks.end);
+    const uint32_t next = first_leaf(transport, rank + 1);
+    uint32_t first = first_leaf(transport, rank);
+    uint32_t end = all;
+    uint32_t left = rank;
+    for (; rank != s->ranks.begin && first < next; first = end) {
+        end = sl_min_u32(first + subtree(first), all);
+        left = rank_of(transport, sl_max_u32(first - subtree(first), begin));
+        SL_CHECK(add_subtree(transport, head, s, first, end));
+        SL_CHECK(sl_ranks_send(s->sum, left, tag_of_subtree(s, first)));
     }
-    for (uint32_t r = chain->to.begin; r < chain->to.end; r++) {
-        SL_CHECK(carry(transport, last, r, sum, chain->tag + 1));
+    if (rank == s->ranks.begin) {
+        SL_CHECK(add_subtree(transport, head, s, first, end));
+    } else {
+        SL_CHECK(sl_ranks_receive(s->sum, left, s->tag + 1));
+    }
+    return send_down(transport, s, end);
+}
+
+/* Ranks that do not add get the result from the first one that does. */
+static enum sl_status sum_tree(struct sl_transport *transport, const struct sl_task_args *head, uint32_t number,
+                               struct tree_sum *s)
+{
+    struct mpi *m = transport->own;
+    const uint32_t rank = transport->plan->rank;
+    if (m->received[number] == NULL) {
+        SL_CHECK(sl_alloc_zero(SL_TREE_DEPTH, sizeof **m->received, "sums of other ranks", &m->received[number]));
+    }
+    s->received = m->received[number];
+    if (rank >= s->ranks.begin && rank < s->ranks.end) {
+        SL_CHECK(add_up(transport, head, s));
+    }
+    for (uint32_t r = s->to.begin; r < s->to.end; r++) {
+        if (r < s->ranks.begin || r >= s->ranks.end) {
+            SL_CHECK(carry(transport, s->ranks.begin, r, s->sum, s->tag + 1));
+        }
     }
     return SL_OK;
 }
@@ -263,13 +306,12 @@ static enum sl_status add_up(struct sl_transport *transport, const struct sl_tas
 static enum sl_status sum(struct sl_transport *transport, const struct sl_task_args *head,
                           const struct sl_transport_sum *request)
 {
-    struct mpi *m = transport->own;
-    struct chain chain = {.ranks = request->ranks,
-                          .to = request->ranks,
-                          .turns = request->turns,
-                          .so_far = &m->so_far[request->parameter * transport->plan->n_replicas + request->replica],
-                          .tag = tag_of(SUM, 0, 0, request->parameter, 2 * request->replica)};
-    return add_up(transport, head, &chain, request->lists, request->sum);
+    struct tree_sum s = {.ranks = request->ranks,
+                         .to = request->ranks,
+                         .partials = request->lists,
+                         .sum = request->sum,
+                         .tag = tag_of(SUM, 0, 0, request->parameter, 2 * request->replica)};
+    return sum_tree(transport, head, request->parameter * transport->plan->n_replicas + request->replica, &s);
 }
 
 /* The sum of this rank's losses. The losses are kept for settle. */
@@ -279,13 +321,11 @@ static enum sl_status keep_losses(struct sl_transport *transport, const struct s
     const struct sl_plan *plan = transport->plan;
     struct mpi *m = transport->own;
     if (m->kept == NULL) {
-        m->n_losses = losses->room;
-        SL_CHECK(sl_alloc((size_t)plan->n_per_epoch * m->n_losses, sizeof *m->kept, "losses of an epoch", &m->kept));
+        SL_CHECK(sl_alloc((size_t)plan->n_per_epoch * plan->n_pes, sizeof *m->kept, "losses of an epoch", &m->kept));
     }
-    double *step = m->kept + (size_t)(head->step % plan->n_per_epoch) * m->n_losses;
-    memset(step, 0, m->n_losses * sizeof *step);
-    return sl_loss_sum_submit(head, losses->n, losses->handle, false, step + m->n_losses / plan->n_pes * plan->first_pe,
-                              total);
+    double *step = m->kept + (size_t)(head->step % plan->n_per_epoch) * plan->n_pes;
+    memset(step, 0, plan->n_pes * sizeof *step);
+    return sl_loss_sum_submit(head, losses->n, losses->handle, losses->leaf, false, step, total);
 }
 
 static enum sl_status loss(struct sl_transport *transport, const struct sl_task_args *head,
@@ -294,27 +334,32 @@ static enum sl_status loss(struct sl_transport *transport, const struct sl_task_
     if (sl_plan_decoupled(transport->plan)) {
         return keep_losses(transport, head, losses->partials, losses->total);
     }
-    struct chain chain = {.ranks = losses->ranks,
-                          .to = {0, transport->plan->n_ranks},
-                          .turns = losses->turns,
-                          .losses = losses,
-                          .so_far = &((struct mpi *)transport->own)->loss_so_far[losses->number],
-                          .tag = tag_of(LOSS, 0, 0, 0, 2 * losses->number)};
-    return add_up(transport, head, &chain, losses->partials, losses->total);
+    struct tree_sum s = {.ranks = losses->ranks,
+                         .to = {0, transport->plan->n_ranks},
+                         .losses = losses,
+                         .partials = losses->partials,
+                         .sum = losses->total,
+                         .tag = tag_of(LOSS, 0, 0, 0, 2 * losses->number)};
+    return sum_tree(transport, head, n_sums(transport) - SL_TRANSPORT_LOSSES + losses->number, &s);
 }
 
-/* Rank 0 adds the losses of each step in the order of the PEs. */
+/* Rank 0 adds the losses of each step. */
 static enum sl_status settle(struct sl_transport *transport, uint32_t begin, uint32_t end, double *losses)
 {
     const struct mpi *m = transport->own;
     if (!sl_plan_decoupled(transport->plan) || begin == end) {
         return SL_OK;
     }
-    double *part = m->kept + (size_t)begin * m->n_losses;
-    SL_CHECK(sl_ranks_sum((end - begin) * m->n_losses, part));
-    memset(losses + begin, 0, (end - begin) * sizeof *losses);
-    for (uint32_t k = 0; k < (end - begin) * m->n_losses; k++) {
-        losses[begin + k / m->n_losses] += part[k];
+    const uint32_t n = transport->plan->n_pes;
+    double *part = m->kept + (size_t)begin * n;
+    SL_FREED uint32_t *leaf = NULL;
+    SL_CHECK(sl_alloc(n, sizeof *leaf, "the leaves of a sum", &leaf));
+    for (uint32_t p = 0; p < n; p++) {
+        leaf[p] = p;
+    }
+    SL_CHECK(sl_ranks_sum((end - begin) * n, part));
+    for (uint32_t step = begin; step < end; step++) {
+        losses[step] = sl_tree_sum(n, leaf, part + (size_t)(step - begin) * n);
     }
     return sl_ranks_broadcast(losses + begin, (end - begin) * sizeof *losses);
 }

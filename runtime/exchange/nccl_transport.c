@@ -121,7 +121,8 @@ static enum sl_status sum_over_gpus(struct sl_transport *transport, const struct
             SL_CHECK(sl_matrix_register(sl_handle_rows(request->sum), sl_handle_columns(request->sum), SL_DTYPE_REAL,
                                         &share[gpu]));
         }
-        SL_CHECK(sl_reduce_submit(&at_home, request->lists[gpu].n, request->lists[gpu].handle, share[gpu]));
+        const struct sl_partials *list = &request->lists[gpu];
+        SL_CHECK(sl_reduce_submit(&at_home, list->n, list->handle, list->leaf, share[gpu]));
     }
     return sl_nccl_lane_sum_submit(head, &n->lane, share, request->sum);
 }

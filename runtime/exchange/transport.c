@@ -27,6 +27,7 @@ enum sl_status sl_transport_open(const struct sl_settings *settings, const struc
                                  .plan = plan,
                                  .n_sums = 1,
                                  .n_parameters = n_parameters,
+                                 .n_leaves = 1,
                                  .depth = settings->depth};
     if (sl_n_ranks() > 1) {
         out->within = out->kind;
@@ -55,8 +56,8 @@ enum sl_status sl_transport_loss_here(struct sl_transport *transport, const stru
                                       const struct sl_transport_losses *losses)
 {
     (void)transport;
-    return sl_loss_sum_submit(head, losses->partials->n, losses->partials->handle, losses->watched, NULL,
-                              losses->total);
+    return sl_loss_sum_submit(head, losses->partials->n, losses->partials->handle, losses->partials->leaf,
+                              losses->watched, NULL, losses->total);
 }
 
 static enum sl_status rows_stay(struct sl_transport *transport, const struct sl_task_args *head, enum sl_stage stage,
@@ -72,11 +73,11 @@ static enum sl_status sum(struct sl_transport *transport, const struct sl_task_a
     const struct sl_partials *list = request->lists;
     (void)transport;
     if (request->notes) {
-        const struct sl_touched_sum touched = {list->n,      list->handle,      list->touched,
+        const struct sl_touched_sum touched = {list->n,      list->handle,      list->touched, list->leaf,
                                                request->sum, list->sum_touched, request->fresh};
         return sl_reduce_touched_submit(head, &touched);
     }
-    return sl_reduce_submit(head, request->lists->n, request->lists->handle, request->sum);
+    return sl_reduce_submit(head, list->n, list->handle, list->leaf, request->sum);
 }
 
 const struct sl_transport_kind sl_transport_starpu = {

@@ -30,7 +30,9 @@ struct sl_transport {
     uint32_t n_sums;
     uint32_t n_parameters; /* parameters of one replica */
     uint32_t depth;        /* ring slots */
-    void *own;             /* data of the kind */
+    /* The PE of leaf 0 of all sums (codelets/ends/tree.h), and the leaves of a PE. */
+    uint32_t first_pe, n_leaves;
+    void *own; /* data of the kind */
 };
 
 /* A buffer of PE `from` that PE `to` reads. */
@@ -71,21 +73,12 @@ struct sl_shared {
     starpu_data_handle_t handle;
 };
 
-/* Ranks add their partial sums one after the other, in turns. In turn t each rank adds its next entries, up to entry
- * end[t] - 1 of its list. Several turns are needed if a single process would interleave the partial sums of different
- * ranks. */
-struct sl_transport_turns {
-    uint32_t n;
-    const uint32_t *end;
-};
-
 /* The partial gradients of parameter `parameter` of a replica, in the transport's n_sums lists, and the handle for
  * their sum. */
 struct sl_transport_sum {
     uint32_t parameter, replica;
     /* Ranks that add and get the sum; this rank is one of them. */
     struct sl_rank_range ranks;
-    const struct sl_transport_turns *turns; /* NULL: one turn */
     const struct sl_partials *lists;
     starpu_data_handle_t sum;
     bool notes; /* the lists note their touched rows, and lists->sum_touched gets the sum's (sums_touched) */
@@ -98,8 +91,7 @@ struct sl_transport_sum {
 struct sl_transport_losses {
     /* Index among the losses of one step, below SL_TRANSPORT_LOSSES. */
     uint32_t number;
-    struct sl_rank_range ranks;             /* ranks that add */
-    const struct sl_transport_turns *turns; /* NULL: one turn */
+    struct sl_rank_range ranks; /* ranks that add */
     const struct sl_partials *partials;
     /* A sum that is not finite does not end the run (codelets/ends/loss.h). */
     bool watched;

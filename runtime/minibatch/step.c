@@ -297,7 +297,7 @@ static enum sl_status loss(struct sl_steps *s, uint64_t step, starpu_data_handle
         SL_CHECK(sl_rows_reshape(split, s->shards->n_outputs, SL_DTYPE_REAL, &last[SL_ROWS_GZ]));
         for (uint32_t c = 0; c < split->n_chunks; c++) {
             starpu_data_handle_t share;
-            SL_CHECK(sl_partials_next(&s->losses, 1, 1, SL_DTYPE_F64, &share));
+            SL_CHECK(sl_partials_next(&s->losses, p, 1, 1, SL_DTYPE_F64, &share));
             for (uint32_t k = 0; k < n_arrays; k++) {
                 rows.decoder[k] = sl_layer_pass_value(&ends, p, (int)k);
                 SL_CHECK(sl_layer_pass_partial(&ends, p, (int)k, &rows.decoder_gradient[k]));
@@ -337,7 +337,7 @@ static void step_down(const struct sl_layer_pass *lp)
 /* The backward pass and the update: the gradients of all replicas are exchanged, then Adam. */
 static enum sl_status layer_backward(struct sl_steps *s, uint32_t i, const struct sl_adam *adam)
 {
-    const struct sl_update update = {s->transport, &s->replicas, NULL};
+    const struct sl_update update = {s->transport, &s->replicas};
     struct sl_layer_pass lp = sl_pass_layer(&s->pass, i);
     SL_CHECK(sl_layer_run_back(&lp));
     step_down(&lp);

@@ -79,7 +79,7 @@ static enum sl_status group_statistics(const struct sl_layer_pass *lp, uint32_t 
         for (uint32_t c = 0; c < split->n_chunks; c++) {
             batch->chunk_rows[batch->moments.n] = sl_split_size(split, c);
             group->n_rows[lp->i] += batch->chunk_rows[batch->moments.n];
-            SL_CHECK(sl_partials_next(&batch->moments, 2, width, SL_DTYPE_F64, &pair));
+            SL_CHECK(sl_partials_next(&batch->moments, p, 2, width, SL_DTYPE_F64, &pair));
             if (sl_plan_here(lp->pass->plan, p)) {
                 SL_CHECK(sl_batchnorm_moments_submit(&head, sl_layer_pass_rows(lp, p, SL_ROWS_Z)->chunk[c], pair));
             }
@@ -89,7 +89,7 @@ static enum sl_status group_statistics(const struct sl_layer_pass *lp, uint32_t 
     if (batch->moments.n > first && trains_group(lp, r)) {
         head = sl_layer_pass_head(lp, pes.first);
         SL_CHECK(keep_pair(lp, SL_DTYPE_REAL, &group->statistics[lp->i]));
-        SL_CHECK(sl_partials_next(&batch->unbiased, 2, width, SL_DTYPE_F64, &pair));
+        SL_CHECK(sl_partials_next(&batch->unbiased, pes.first, 2, width, SL_DTYPE_F64, &pair));
         SL_CHECK(sl_batchnorm_merge_submit(&head, batch->moments.n - first, batch->moments.handle + first,
                                            batch->chunk_rows + first, group->statistics[lp->i], pair));
     }
@@ -287,7 +287,7 @@ static enum sl_status group_sums(const struct sl_layer_pass *lp, uint32_t r)
     sums->n = first;
     for (uint32_t p = pes.first; p < pes.end; p++) {
         for (uint32_t c = 0; c < split_of(lp, p)->n_chunks; c++) {
-            SL_CHECK(sl_partials_next(sums, 2, lp->layer->n_out, SL_DTYPE_F64, &partial));
+            SL_CHECK(sl_partials_next(sums, p, 2, lp->layer->n_out, SL_DTYPE_F64, &partial));
             if (sl_plan_here(lp->pass->plan, p)) {
                 SL_CHECK(chunk_sums(lp, p, c, partial));
             }

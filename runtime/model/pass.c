@@ -159,8 +159,8 @@ enum sl_status sl_layer_pass_partial(const struct sl_layer_pass *lp, uint32_t p,
 {
     const struct sl_parameter *shape = &lp->layer->parameter[parameter];
     const uint32_t n_runs = lp->pass->runs == NULL ? 1 : lp->pass->runs[p].n;
-    return sl_partials_next(lp->pass->source->partials(lp, p, parameter), n_runs * shape->n_rows, shape->n_columns,
-                            SL_DTYPE_REAL, out);
+    return sl_partials_next(lp->pass->source->partials(lp, p, parameter), p * n_runs, n_runs * shape->n_rows,
+                            shape->n_columns, SL_DTYPE_REAL, out);
 }
 
 /* Whether a bias's gradient is wanted and may be other than zero. */
@@ -239,8 +239,8 @@ enum sl_status sl_multiply_back(const struct sl_layer_pass *lp, uint32_t p, uint
         }
     } else {
         if (touches_few(lp, parameter)) {
-            SL_CHECK(sl_partials_next_touched(weights, shape->n_rows, shape->n_columns, &gradient.gw, &gradient.touched,
-                                              &gradient.fresh));
+            SL_CHECK(sl_partials_next_touched(weights, p, shape->n_rows, shape->n_columns, &gradient.gw,
+                                              &gradient.touched, &gradient.fresh));
         } else {
             SL_CHECK(sl_layer_pass_partial(lp, p, parameter, &gradient.gw));
         }

@@ -46,12 +46,10 @@ static enum sl_status forward(struct sl_pipe *p, uint32_t slot)
     return SL_OK;
 }
 
-/* Sum the losses of all chunks, in the order of the slots. */
 static enum sl_status add_losses(struct sl_pipe *p, const struct sl_task_args *head, starpu_data_handle_t loss)
 {
-    const struct sl_transport_turns turns = {p->order.n_slots, p->turn_end};
     const struct sl_transport_losses losses = {
-        .ranks = sl_pipe_loss_ranks(p), .turns = &turns, .partials = &p->losses, .watched = p->watched, .total = loss};
+        .ranks = sl_pipe_loss_ranks(p), .partials = &p->losses, .watched = p->watched, .total = loss};
     return sl_transport_loss(p->work.transport, head, &losses);
 }
 
@@ -127,8 +125,7 @@ static void take_snapshot(struct sl_pipe *p)
 
 static enum sl_status backward(struct sl_pipe *p, uint32_t slot, const struct sl_adam *adam)
 {
-    const struct sl_transport_turns turns = {p->order.n_slots, p->turn_end_back};
-    const struct sl_update update = {p->work.transport, &p->replicas, &turns};
+    const struct sl_update update = {p->work.transport, &p->replicas};
     bool snapshot = sl_pipe_is_snapshot(p);
     for (uint32_t i = p->end_layer; i-- > p->first_layer;) {
         struct sl_layer_pass lp = sl_pipe_layer(p, i, slot);
@@ -161,35 +158,10 @@ static enum sl_status derive(struct sl_pipe *p)
     return SL_OK;
 }
 
-/* Number of partials that a slot adds on this rank. A chunk without vertices adds none. */
-static uint32_t n_partials(struct sl_pipe *p, uint32_t slot)
-{
-    struct sl_layer_pass lp = sl_pipe_layer(p, 0, slot);
-    uint32_t n = 0;
-    for (uint32_t way = 0; way < lp.n_pes; way++) {
-        n += p->pass.pe[lp.pes[way]].split[0].n_rows > 0;
-    }
-    return n;
-}
-
-/* Count partials after each slot: forward from the first slot, backward from the last slot. */
-static void count_turns(struct sl_pipe *p)
-{
-    uint32_t n = 0;
-    uint32_t n_back = 0;
-    for (uint32_t t = 0; t < p->order.n_slots; t++) {
-        n += n_partials(p, t);
-        n_back += n_partials(p, p->order.n_slots - 1 - t);
-        p->turn_end[t] = n;
-        p->turn_end_back[t] = n_back;
-    }
-}
-
 static void begin(struct sl_pipe *p, uint64_t epoch)
 {
     p->pass.step = epoch;
     p->losses.n = 0;
-    count_turns(p);
     for (uint32_t k = 0; k < p->work.model->n_layers * SL_MAX_PARAMETERS; k++) {
         p->gradients[k].n = 0;
     }
@@ -342,6 +314,8 @@ static enum sl_status open_runs(struct sl_pipe *p)
         p->runs[q] = (struct sl_runs){each, partition->piece + (size_t)q * each};
     }
     p->pass.runs = p->runs;
+    p->work.transport->first_pe = sl_plan_crew(p->whole) * partition->n_parts;
+    p->work.transport->n_leaves = each;
     return SL_OK;
 }
 
@@ -352,8 +326,6 @@ static enum sl_status open_order(struct sl_pipe *p)
     *o = (struct sl_pipe_order){
         .n_chunks = p->graph.n_chunks, .n_ways = s->ways, .n_slots = p->graph.n_chunks / s->ways};
     SL_CHECK(sl_alloc(o->n_chunks, sizeof *o->chunk, "the order of chunks", &o->chunk));
-    SL_CHECK(sl_alloc(o->n_chunks, sizeof *p->turn_end, "the order of chunks", &p->turn_end));
-    SL_CHECK(sl_alloc(o->n_chunks, sizeof *p->turn_end_back, "the order of chunks", &p->turn_end_back));
     return sl_alloc(o->n_chunks, sizeof *o->slot_of, "the order of chunks", &o->slot_of);
 }
 
@@ -463,8 +435,6 @@ void sl_pipe_close(struct sl_pipe *p)
     sl_free(p->sent);
     sl_free(p->order.chunk);
     sl_free(p->order.slot_of);
-    sl_free(p->turn_end);
-    sl_free(p->turn_end_back);
     sl_free(p->pass.pe);
     *p = (struct sl_pipe){0};
 }

@@ -92,7 +92,7 @@ static enum sl_status submit_chunk_loss(struct sl_pipe *p, const struct sl_layer
     starpu_data_handle_t share;
     SL_CHECK(sl_layer_pass_shape(lp, q, SL_ROWS_GZ));
     if (z->split.n_chunks > 0) {
-        SL_CHECK(sl_partials_next(&p->losses, p->runs[q].n, 1, SL_DTYPE_F64, &share));
+        SL_CHECK(sl_partials_next(&p->losses, q * p->runs[q].n, p->runs[q].n, 1, SL_DTYPE_F64, &share));
         rows.z = z->chunk[0];
         return objective->kind->lose(objective, &head, &rows, sl_objective_scale_all(objective, shards),
                                      sl_layer_pass_rows(lp, q, SL_ROWS_GZ)->chunk[0], share);

@@ -48,8 +48,6 @@ struct sl_pipe {
     /* [layer][parameter]. */
     struct sl_partials *gradients;
     struct sl_partials losses;
-    /* [slot]: partials of this rank's chunks up to and including each slot of the epoch, forward and backward. */
-    uint32_t *turn_end, *turn_end_back;
     /* The stage of each layer (deal.c). */
     uint32_t stage[SL_MAX_MODEL_LAYERS];
     /* R: epochs between snapshots of the history. */

@@ -115,8 +115,7 @@ uint64_t sl_replicas_traffic(const struct sl_replicas *replicas);
 /* The path of gradients. All pointers are borrowed. */
 struct sl_update {
     struct sl_transport *transport;
-    struct sl_replicas *replicas;           /* rounds of this step are planned */
-    const struct sl_transport_turns *turns; /* turns in which ranks add; NULL: one */
+    struct sl_replicas *replicas; /* rounds of this step are planned */
 };
 
 /* Submit the update of a layer, after all its partial gradients have been submitted. All ranks call; one thread, in

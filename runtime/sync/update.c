@@ -35,7 +35,6 @@ static enum sl_status reduce(const struct sl_update *u, const struct sl_layer_pa
         struct sl_transport_sum sum = {.parameter = lp->i * SL_MAX_PARAMETERS + (uint32_t)k,
                                        .replica = r,
                                        .ranks = sl_plan_trainers(lp->pass->plan, r),
-                                       .turns = u->turns,
                                        .lists = lists,
                                        .notes = notes,
                                        .fresh = !lists->summed,

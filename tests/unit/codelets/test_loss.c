@@ -179,7 +179,8 @@ static void submit(const struct problem *p, sl_real *z, uint32_t chunk, struct r
         h[n++] = rows_of(out->gz + (size_t)row * p->n_columns, n_rows, p->n_columns);
         expect_ok(sl_loss_submit(&head, h[n - 2], &rows, row, SCALE, h[n - 1], losses[i]));
     }
-    expect_ok(sl_loss_sum_submit(&head, out->n_chunks, losses, false, NULL, total));
+    static const uint32_t leaf[MOST_CHUNKS];
+    expect_ok(sl_loss_sum_submit(&head, out->n_chunks, losses, leaf, false, NULL, total));
     unregister(out->n_chunks, losses);
     unregister(n, h);
 }
@@ -323,7 +324,7 @@ TEST(test_sum_of_none)
     double total = 5;
     fixture_start(1);
     starpu_data_handle_t handle = register_loss(&total, 0);
-    expect_ok(sl_loss_sum_submit(&head, 0, NULL, false, NULL, handle));
+    expect_ok(sl_loss_sum_submit(&head, 0, NULL, NULL, false, NULL, handle));
     unregister(1, &handle);
     expect_no_failure();
     fixture_stop();

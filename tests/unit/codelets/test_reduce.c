@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * codelets/ends/reduce.h: sums in order, to the bit, of none, one and many partials. */
+ * codelets/ends/reduce.h: sums in a tree, to the bit, of none, one and many partials. */
 #include "codelets/ends/reduce.h"
 
 #include "tests/support/starpu_fixture.h"
@@ -17,17 +17,48 @@ static sl_real *partial(size_t n, uint64_t seed)
     return x;
 }
 
-static void sum_in_order(uint32_t n, size_t n_entries, sl_real *const *partials, sl_real *out)
+#define MOST 600
+
+/* The leaves of n terms. */
+enum leaves { ONE, OWN, BACKWARDS, GAPS, N_LEAVES };
+
+static void make_leaves(enum leaves how, uint32_t n, uint32_t leaf[MOST])
 {
-    for (size_t e = 0; e < n_entries; e++) {
-        out[e] = n > 0 ? partials[0][e] : 0;
-        for (uint32_t i = 1; i < n; i++) {
-            out[e] += partials[i][e];
-        }
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t of[] = {[ONE] = 5, [OWN] = i, [BACKWARDS] = 2 * MOST - i, [GAPS] = i * 7919 % 1000};
+        leaf[i] = of[how];
     }
 }
 
-#define MOST 600
+/* Entry e of the sum of leaves first .. first + 2^bits - 1. */
+static sl_real sum_of(uint32_t n, const uint32_t *leaf, uint32_t first, uint32_t bits, sl_real *const *partials,
+                      size_t e)
+{
+    if (bits > 0) {
+        const sl_real left = sum_of(n, leaf, first, bits - 1, partials, e);
+        return left + sum_of(n, leaf, first + (1u << (bits - 1)), bits - 1, partials, e);
+    }
+    sl_real sum = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        if (leaf[i] == first) {
+            sum += partials[i][e];
+        }
+    }
+    return sum;
+}
+
+static void sum_tree(uint32_t n, const uint32_t *leaf, size_t n_entries, sl_real *const *partials, sl_real *out)
+{
+    uint32_t bits = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        while (leaf[i] >> bits != 0) {
+            bits++;
+        }
+    }
+    for (size_t e = 0; e<n_entries; e += n_entries> 100 ? 37 : 1) {
+        out[e] = sum_of(n, leaf, 0, bits, partials, e);
+    }
+}
 
 static void make_partials(uint32_t n, size_t n_entries, sl_real *partials[MOST])
 {
@@ -44,8 +75,9 @@ static void free_partials(uint32_t n, sl_real *partials[MOST])
 }
 
 /* shift: entries by which the addresses miss 16 bytes. */
-static void check(uint32_t n, uint32_t n_rows, uint32_t n_columns, uint32_t shift)
+static void check(uint32_t n, enum leaves how, uint32_t n_rows, uint32_t n_columns, uint32_t shift)
 {
+    uint32_t leaf[MOST];
     const size_t n_entries = (size_t)n_rows * n_columns;
     static sl_real *partials[MOST], *shifted[MOST];
     static starpu_data_handle_t h[MOST];
@@ -53,16 +85,19 @@ static void check(uint32_t n, uint32_t n_rows, uint32_t n_columns, uint32_t shif
     FREED sl_real *wanted = poisoned(n_entries);
     starpu_data_handle_t sum = rows_of(got + shift, n_rows, n_columns);
     make_partials(n, n_entries + shift, partials);
+    make_leaves(how, n, leaf);
     for (uint32_t i = 0; i < n; i++) {
         shifted[i] = partials[i] + shift;
-        shifted[i][n_entries - 1] = (sl_real)-0.0; /* zeros keep their sign */
+        shifted[i][n_entries - 1] = (sl_real)-0.0; /* no sum is -0 */
         h[i] = rows_of(shifted[i], n_rows, n_columns);
     }
-    expect_ok(sl_reduce_submit(&head, n, h, sum));
+    expect_ok(sl_reduce_submit(&head, n, h, leaf, sum));
     unregister(n, h);
     unregister(1, &sum);
-    sum_in_order(n, n_entries, shifted, wanted);
-    expect_same("sum", n_entries, sizeof *got, got + shift, wanted);
+    sum_tree(n, leaf, n_entries, shifted, wanted);
+    for (size_t e = 0; e<n_entries; e += n_entries> 100 ? 37 : 1) {
+        expect_same("sum", 1, sizeof *got, got + shift + e, wanted + e);
+    }
     assert_true(shift == 0 || got[0] == (sl_real)-12345.5);
     free_partials(n, partials);
 }
@@ -78,8 +113,10 @@ TEST(sums)
         }
         for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++) {
             for (size_t s = 0; s < (counts[c] < 10 ? 8 : 3); s++) {
-                check(counts[c], sizes[s][0], sizes[s][1], 0);
-                check(counts[c], sizes[s][0], sizes[s][1], 1);
+                for (int how = 0; how < N_LEAVES; how++) {
+                    check(counts[c], (enum leaves)how, sizes[s][0], sizes[s][1], (uint32_t)how % 2);
+                    check(counts[c], (enum leaves)how, sizes[s][0], sizes[s][1], 0);
+                }
             }
         }
         expect_no_failure();
@@ -110,6 +147,8 @@ static void fill_touched(uint32_t t, uint32_t n, uint32_t n_rows, sl_real *const
     }
 }
 
+static const uint32_t leaf_of[] = {0, 2, 2};
+
 static void submit_touched(uint32_t n, bool fresh, sl_real *const *partials, int8_t *const *touched, sl_real *out,
                            int8_t *out_touched)
 {
@@ -121,7 +160,7 @@ static void submit_touched(uint32_t n, bool fresh, sl_real *const *partials, int
         handles[i] = rows_of(partials[i], 701, COLUMNS);
         notes[i] = sl_matrix_over(touched[i], 1, 701, SL_DTYPE_I8);
     }
-    const struct sl_touched_sum request = {n, handles, notes, sum, noted, fresh};
+    const struct sl_touched_sum request = {n, handles, notes, leaf_of, sum, noted, fresh};
     expect_ok(sl_reduce_touched_submit(&head, &request));
     unregister(n, handles);
     unregister(n, notes);
@@ -147,7 +186,9 @@ TEST(touched_rows)
         const uint32_t n = t == 2 ? 0 : 3;
         fill_touched(t, 3, 701, partials, touched);
         submit_touched(n, t == 0, partials, touched, got, noted);
-        sum_in_order(n, 701 * COLUMNS, partials, wanted);
+        for (size_t e = 0; e < 701 * COLUMNS; e++) {
+            wanted[e] = n == 0 ? 0 : sum_of(n, leaf_of, 0, 2, partials, e);
+        }
         expect_same("sum of touched rows", 701 * COLUMNS, sizeof *got, got, wanted);
         for (uint32_t r = 0; r < 701; r++) {
             const bool any = touches(t, 0, r) || touches(t, 1, r) || touches(t, 2, r);
@@ -171,7 +212,7 @@ TEST(a_task_without_memory)
     sl_memory_ration(1); /* for the submission; the task has none */
     sl_real x = 1, sum = 0;
     starpu_data_handle_t h[] = {rows_of(&x, 1, 1), rows_of(&sum, 1, 1)};
-    expect_ok(sl_reduce_submit(&head, 1, &h[0], h[1]));
+    expect_ok(sl_reduce_submit(&head, 1, &h[0], leaf_of, h[1]));
     UNREGISTER(h);
     sl_memory_ration(-1);
     assert_int_equal(sl_failure_status(&run.failure), SL_ENOMEM);

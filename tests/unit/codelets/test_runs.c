@@ -265,7 +265,8 @@ TEST(test_loss)
                                 sl_matrix_over(losses[0], N_RUNS, 1, SL_DTYPE_F64),
                                 sl_matrix_over(&total, 1, 1, SL_DTYPE_F64)};
     expect_ok(sl_loss_submit(&all, h[0], &of, 0, 0.25, h[1], h[2]));
-    expect_ok(sl_loss_sum_submit(&head, 1, &h[2], false, NULL, h[3]));
+    static const uint32_t leaf = 4;
+    expect_ok(sl_loss_sum_submit(&head, 1, &h[2], &leaf, false, NULL, h[3]));
     UNREGISTER(h);
     for (uint32_t k = 0; k < N_RUNS; k++) {
         starpu_data_handle_t one[] = {run_of(z, k, C), run_of(gz[1], k, C),
@@ -286,16 +287,16 @@ TEST(test_loss)
 
 /* ---- sums of sums ---- */
 
-/* However many partials lie in a handle, they are added in one order. */
+/* However many partials lie in a handle, they are added in one tree. */
 TEST(test_reduce)
 {
     enum { N = 6, ROWS = 3, COLUMNS = 11, EACH = ROWS * COLUMNS };
     const uint32_t cuts[][4] = {{0, 1, 2, 6}, {0, 3, 5, 6}, {0, 4, 5, 6}};
     FREED sl_real *partials = noisy(N * EACH, 1);
     sl_real wanted[EACH];
-    memcpy(wanted, partials, sizeof wanted);
-    for (uint32_t i = EACH; i < N * EACH; i++) {
-        wanted[i % EACH] += partials[i];
+    for (uint32_t i = 0; i < EACH; i++) {
+        const sl_real *p = partials + i;
+        wanted[i] = ((p[0] + p[EACH]) + (p[2 * EACH] + p[3 * EACH])) + (p[4 * EACH] + p[5 * EACH]);
     }
     for (size_t c = 0; c < sizeof cuts / sizeof *cuts; c++) {
         FREED sl_real *sum = poisoned(EACH);
@@ -304,7 +305,7 @@ TEST(test_reduce)
         for (uint32_t i = 0; i < 3; i++) {
             h[1 + i] = rows_of(partials + cuts[c][i] * EACH, (cuts[c][i + 1] - cuts[c][i]) * ROWS, COLUMNS);
         }
-        expect_ok(sl_reduce_submit(&head, 3, h + 1, h[0]));
+        expect_ok(sl_reduce_submit(&head, 3, h + 1, cuts[c], h[0]));
         UNREGISTER(h);
         expect_no_failure();
         fixture_stop();

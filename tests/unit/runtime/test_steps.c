@@ -90,23 +90,23 @@ TEST(test_partials)
     open_world(false, &settings, 1, &d, &w);
     struct sl_partials *list = &w.steps->losses;
     assert_int_equal(list->room, settings.pes * settings.chunks);
-    assert_int_equal(sl_partials_next(list, 0, 1, SL_DTYPE_F64, &first[0]), SL_EINVAL);
+    assert_int_equal(sl_partials_next(list, 0, 0, 1, SL_DTYPE_F64, &first[0]), SL_EINVAL);
     assert_int_equal(list->n, 0);
     for (int i = 0; i < 3; i++) {
-        expect_ok(sl_partials_next(list, 2, 5, SL_DTYPE_F64, &first[i]));
+        expect_ok(sl_partials_next(list, 0, 2, 5, SL_DTYPE_F64, &first[i]));
         assert_int_equal(sl_handle_rows(first[i]), 2);
         assert_int_equal(sl_handle_columns(first[i]), 5);
         assert_int_equal(sl_handle_element(first[i]), sizeof(double));
     }
     sl_step_drop(w.steps);
     for (int i = 0; i < 3; i++) {
-        expect_ok(sl_partials_next(list, 2, 5, SL_DTYPE_F64, &again));
+        expect_ok(sl_partials_next(list, 0, 2, 5, SL_DTYPE_F64, &again));
         assert_ptr_equal(again, first[i]);
     }
     while (list->n < list->room) {
-        expect_ok(sl_partials_next(list, 2, 5, SL_DTYPE_F64, &again));
+        expect_ok(sl_partials_next(list, 0, 2, 5, SL_DTYPE_F64, &again));
     }
-    assert_int_equal(sl_partials_next(list, 2, 5, SL_DTYPE_F64, &again), SL_EINTERNAL);
+    assert_int_equal(sl_partials_next(list, 0, 2, 5, SL_DTYPE_F64, &again), SL_EINTERNAL);
     expect_message(sl_message(), "12", "partials");
     close_world(&settings, &d, &w);
 }
