@@ -58,8 +58,8 @@ ranks 2 "${common[@]}" --dataset dense --ways 4 --chunks 4 --metrics other --see
 
 # ---- bytes between ranks ----
 
-# Where each rank has one way, what goes between ways does between ranks: rows, their gradients, weights along a chain and back from its
-# end; and losses so. What evaluation sends is not counted.
+# Where each rank has one way, what goes between ways does between ranks: rows, their gradients, weights up a tree and down again; and
+# losses so. What evaluation sends is not counted.
 for n in 2 3; do
     for edges in '' --directed '--precision bf16'; do
         ranks $n "${common[@]}" --dataset dense $edges --ways $n --chunks $n --eval-every 1 --metrics many >stdout 2>&1 ||
@@ -70,10 +70,10 @@ for n in 2 3; do
     done
 done
 
-# In T slots weights go along the chain T times, and losses, too.
+# However many slots there are, a rank sends the sum of its chunks once.
 slots=4
 ranks 2 "${common[@]}" --dataset dense --ways 2 --chunks $((2 * slots)) --history-every 1 --metrics many >stdout 2>&1 || complain "slots: $(tail -n 1 stdout)"
-expected=$(($(sum_of rows) + $(sum_of row_gradients) + slots * $(sum_of weights) + $(grep -c '"epoch"' many) * 2 * slots * 8))
+expected=$(($(sum_of rows) + $(sum_of row_gradients) + $(sum_of weights) + $(grep -c '"epoch"' many) * 2 * 8))
 found=$(sum_of between_ranks)
 ((found == expected && $(sum_of rows) > 0)) || complain "between ranks with $slots slots went $found bytes, expected $expected"
 

@@ -111,7 +111,7 @@ list_head=$((4 * (n_ranks + 1))) # positions, before the ids
 counts=$((4 * 14)) # codelets/sampling/sample.h: rows, edges, whether to stop, positions of two hops, nonzeros
 asked=$(($(sum_of ids) + n_steps * n_ranks * n_hops * list_head))
 told=$((n_steps * n_ranks * counts))
-summed=$((n_steps * 2 * (n_ranks - 1) * (weights + 8))) # and losses: along the chain, and back from its end
+summed=$((n_steps * 2 * (n_ranks - 1) * (weights + 8))) # and losses: up a tree and down again
 expected=$((asked + told + summed + $(sum_of rows) + $(sum_of row_gradients)))
 found=$(sum_of between_ranks)
 ((found == expected)) || complain "between ranks went $found bytes, expected $expected"
