@@ -164,30 +164,44 @@ SL_INLINE void raise_most(const struct sl_candidates *c, const struct sl_neighbo
     }
 }
 
-/* The bounds of all destinations. most NULL: not wanted. */
+/* The bound of one list. most NULL: not wanted. */
+SL_INLINE void solve_list(const struct sl_destinations *to, const struct sl_solve_rule *rule,
+                          const struct sl_candidates *c, const struct sl_neighbours *from, float *bound, uint32_t *most)
+{
+    const uint32_t k = rule->fanout;
+    const bool weighted = rule->weighted;
+    const float *weights = weighted ? to->part.weights + from->first : NULL;
+    const struct weight_sums sums = weighted ? sum_weights(from->degree, weights) : (struct weight_sums){1, 1};
+    const bool solves = !rule->begins && from->degree > k && sums.sum > 0;
+    struct some some;
+    if (solves) {
+        const double target = weighted ? sl_importance_weighted_target(from->degree, k, sums.sum, sums.squares)
+                                       : sl_importance_target(from->degree, k);
+        *bound = solve_one(c, from, weights, target, *bound, &some);
+    } else if (rule->begins && weighted) {
+        *bound = sl_importance_bound(from->degree, k, sums.sum);
+    } else {
+        *bound = rule->begins && from->degree > k ? (float)((double)k / from->degree) : 1;
+    }
+    if (most != NULL) {
+        raise_most(c, from, weights, rule, *bound, solves && from->degree <= FEW ? &some : NULL, most);
+    }
+}
+
+/* The bounds of all destinations. */
 SL_INLINE void solve_rows(const struct sl_destinations *to, const struct sl_solve_rule *rule,
                           const struct sl_candidates *c, bool weighted, uint32_t *most)
 {
-    const uint32_t k = rule->fanout;
-    struct some some;
+    struct sl_solve_rule own = *rule;
+    own.weighted = weighted; /* known to the compiler */
     for (uint32_t d = 0; d < *to->n_rows; d++) {
-        const struct sl_neighbours from = sl_neighbours_of(&to->part, to->frontier[d]);
-        const float *weights = weighted ? to->part.weights + from.first : NULL;
-        const struct weight_sums sums = weighted ? sum_weights(from.degree, weights) : (struct weight_sums){1, 1};
-        const bool solves = !rule->begins && from.degree > k && sums.sum > 0;
-        float bound = 1;
-        if (solves) {
-            const double target = weighted ? sl_importance_weighted_target(from.degree, k, sums.sum, sums.squares)
-                                           : sl_importance_target(from.degree, k);
-            bound = solve_one(c, &from, weights, target, to->bounds[d], &some);
-        } else if (rule->begins && weighted) {
-            bound = sl_importance_bound(from.degree, k, sums.sum);
-        } else if (rule->begins && from.degree > k) {
-            bound = (float)((double)k / from.degree);
-        }
-        to->bounds[d] = bound;
-        if (most != NULL) {
-            raise_most(c, &from, weights, rule, bound, solves && from.degree <= FEW ? &some : NULL, most);
+        const struct sl_neighbours list = sl_neighbours_of(&to->part, to->frontier[d]);
+        for (struct sl_edge_run run = {0}; sl_next_run(&to->part, &list, &run);) {
+            const struct sl_neighbours from = sl_neighbours_in(&list, &run);
+            if (to->part.fanouts != NULL) {
+                own.fanout = to->part.fanouts[run.relation];
+            }
+            solve_list(to, &own, c, &from, to->bounds + sl_bound_place(&to->part, d, from.first), most);
         }
     }
 }
@@ -282,54 +296,67 @@ SL_INLINE float cost_of(const struct sl_candidates *c, bool weighted, sl_vertex 
     return c->costs[position_of(c, id)];
 }
 
-/* Draw the edges of destination d: ids, and their raw weights. Returns the number of edges, and the sum of their 1 /
- * p. */
-SL_INLINE uint32_t draw_one(const struct sl_destinations *to, const struct sl_poisson_rule *rule,
-                            const struct sl_labor_turn *turn, const struct sl_candidates *c, uint32_t d,
-                            sl_vertex *edges_out, float *weights_out, double *sum_out)
+/* What a draw reads and writes. */
+struct drawing {
+    const struct sl_destinations *to;
+    const struct sl_poisson_rule *rule;
+    struct sl_labor_turn turn;
+    const struct sl_candidates *c;
+    const struct sl_sample_block *block;
+};
+
+/* Draw edges of destination d from a list: ids, raw weights, relations and rows, from edge e of the block on. Returns
+ * the end of the edges, and the sum of their 1 / p. */
+SL_INLINE uint32_t draw_list(const struct drawing *drawing, uint32_t d, const struct sl_neighbours *from, uint32_t e,
+                             double *sum_out)
 {
-    const struct sl_neighbours list = sl_neighbours_of(&to->part, to->frontier[d]);
-    const struct sl_neighbours *from = &list;
-    const float *weights = to->part.weights != NULL ? to->part.weights + from->first : NULL;
-    const struct sl_sample_part *part = &to->part;
-    const float bound = to->bounds[d];
-    uint32_t n = 0;
+    const struct sl_poisson_rule *rule = drawing->rule;
+    const struct sl_sample_block *block = drawing->block;
+    const struct sl_sample_part *part = &drawing->to->part;
+    const float bound = drawing->to->bounds[sl_bound_place(part, d, from->first)];
+    const sl_vertex own = drawing->to->frontier[d];
     *sum_out = 0;
     for (uint32_t i = 0; i < from->degree; i++) {
         const sl_vertex id = from->ids[i];
-        const float weight = weights != NULL ? weights[i] : 1;
-        const float cost = cost_of(c, rule->weighted, id, weight);
+        const float weight = part->weights != NULL ? part->weights[from->first + i] : 1;
+        const float cost = cost_of(drawing->c, rule->weighted, id, weight);
         const bool drawn =
-            rule->decided ? cost < INFINITY : sl_importance_drawn(turn, part->dataset_ids[id], bound, cost);
-        if (!drawn || (part->excluded.table != NULL && sl_is_excluded(&part->excluded, id, to->frontier[d]))) {
+            rule->decided ? cost < INFINITY : sl_importance_drawn(&drawing->turn, part->dataset_ids[id], bound, cost);
+        if (!drawn || (part->excluded.table != NULL && sl_is_excluded(&part->excluded, id, own))) {
             continue;
         }
         const double inverse = sl_importance_inverse(bound, cost);
         *sum_out += inverse;
-        weights_out[n] = (float)(weight * inverse);
-        edges_out[n++] = id;
+        block->edge_weights[e] = (float)(weight * inverse);
+        if (block->edge_relations != NULL) {
+            block->edge_relations[e] = part->relations[from->first + i];
+        }
+        if (block->edge_rows != NULL) {
+            block->edge_rows[e] = part->rows[from->first + i];
+        }
+        block->edge_sources[e++] = id;
     }
-    return n;
+    return e;
 }
 
-SL_CLONES static uint32_t draw_all(const struct sl_destinations *to, const struct sl_poisson_rule *rule,
-                                   const struct sl_labor_turn *turn, const struct sl_candidates *c, uint64_t *words,
-                                   const struct sl_sample_block *block)
+SL_CLONES static uint32_t draw_all(const struct drawing *drawing, uint64_t *words)
 {
+    const struct sl_destinations *to = drawing->to;
+    const struct sl_sample_block *block = drawing->block;
     uint32_t n_edges = 0;
     block->edge_offsets[0] = 0;
     for (uint32_t d = 0; d < *to->n_rows; d++) {
-        const struct sl_neighbours from = sl_neighbours_of(&to->part, to->frontier[d]);
-        sl_vertex *edges = block->edge_sources + n_edges;
-        float *weights = block->edge_weights + n_edges;
-        double sum;
-        const uint32_t n = draw_one(to, rule, turn, c, d, edges, weights, &sum);
-        const double scale = n / (rule->normalised ? sum : from.degree);
-        for (uint32_t i = 0; i < n; i++) {
-            weights[i] = (float)(weights[i] * scale);
-            sl_mark_cpu(words, edges[i]);
+        const struct sl_neighbours list = sl_neighbours_of(&to->part, to->frontier[d]);
+        for (struct sl_edge_run run = {0}; sl_next_relation(to->part.relations, &list, &run);) {
+            const struct sl_neighbours from = sl_neighbours_in(&list, &run);
+            double sum;
+            const uint32_t end = draw_list(drawing, d, &from, n_edges, &sum);
+            const double scale = (end - n_edges) / (drawing->rule->normalised ? sum : from.degree);
+            for (; n_edges < end; n_edges++) {
+                block->edge_weights[n_edges] = (float)(block->edge_weights[n_edges] * scale);
+                sl_mark_cpu(words, block->edge_sources[n_edges]);
+            }
         }
-        n_edges += n;
         block->edge_offsets[d + 1] = n_edges;
     }
     return n_edges;
@@ -339,8 +366,12 @@ void sl_poisson_cpu(const struct sl_destinations *to, const struct sl_poisson_ru
                     const struct sl_candidates *candidates, const struct sl_sample_marks *marks,
                     const struct sl_sample_sizes *sizes, const struct sl_sample_block *block)
 {
-    const struct sl_labor_turn turn = sl_labor_turn(draw->seed, draw->step, draw->hop, &rule->sample);
-    const uint32_t n_edges = draw_all(to, rule, &turn, rule->by_edge ? NULL : candidates, marks->words, block);
+    const struct drawing drawing = {.to = to,
+                                    .rule = rule,
+                                    .turn = sl_labor_turn(draw->seed, draw->step, draw->hop, &rule->sample),
+                                    .c = rule->by_edge ? NULL : candidates,
+                                    .block = block};
+    const uint32_t n_edges = draw_all(&drawing, marks->words);
     sl_block_close_cpu(&to->part, *to->n_rows, n_edges, marks, sizes, block);
 }
 
@@ -430,7 +461,9 @@ static struct sl_operation solve_op = {
              {"bounds", STARPU_RW, offsetof(struct importance, bounds), "?", SL_INTS_32},
              {"most", STARPU_W | SL_OPTIONAL, offsetof(struct importance, most), "?", SL_INTS_32},
              {"costs", STARPU_R | SL_REPEATED, offsetof(struct importance, costs), "?", SL_INTS_8},
-             {"weights", STARPU_R | SL_OPTIONAL, offsetof(struct importance, hop.weights), "?", SL_FLOATS}},
+             {"weights", STARPU_R | SL_OPTIONAL, offsetof(struct importance, hop.weights), "?", SL_FLOATS},
+             {"relations", STARPU_R | SL_OPTIONAL, offsetof(struct importance, hop.relations), "?", SL_INTS_16},
+             {"fanouts", STARPU_R | SL_OPTIONAL, offsetof(struct importance, hop.fanouts), "?", SL_INTS_32}},
 };
 
 static struct sl_operation poisson_op = {
@@ -443,8 +476,7 @@ static struct sl_operation poisson_op = {
              SL_BLOCK_ROLES(struct importance),
              {"edge weights", STARPU_W, offsetof(struct importance, hop.edge_weights), "?", SL_FLOATS},
              {"back weights", STARPU_W, offsetof(struct importance, hop.back_weights), "?", SL_FLOATS},
-             {"weights", STARPU_R | SL_OPTIONAL, offsetof(struct importance, hop.weights), "?", SL_FLOATS},
-             {"excluded", STARPU_R | SL_OPTIONAL, offsetof(struct importance, hop.excluded), "?", SL_INTS_64}},
+             SL_DRAWN_ROLES(struct importance)},
 };
 
 struct raise {
@@ -483,6 +515,7 @@ static struct importance view_of(const struct sl_task_args *head, uint64_t seed,
                            .list = sl_matrix_of(own->list),
                            .bounds = sl_matrix_of(own->bounds)};
     assert(v.list.n_rows > part->n_parts && v.bounds.n_rows > frontier->end - frontier->first);
+    assert(part->fanouts == NULL || v.bounds.n_rows >= v.hop.sources.n_rows);
     assert(v.candidates.n_rows >= sl_candidates_bytes(own->n_vertices, v.list.n_rows - part->n_parts - 1));
     v.hop.n_vertices = own->n_vertices;
     v.hop.head.work = 32 * (uint64_t)v.list.n_rows;
@@ -511,6 +544,9 @@ enum sl_status sl_solve_submit(const struct sl_task_args *head, const struct sl_
     if (!rule->weighted) {
         v.hop.weights = sl_matrix_of(NULL);
     }
+    if (part->fanouts == NULL) {
+        v.hop.relations = sl_matrix_of(NULL);
+    }
     assert((last || v.most.n_rows >= v.list.n_rows) && (!rule->weighted || part->weights != NULL));
     return sl_view_submit(&solve_op, &v, SL_PRIORITY_SAMPLE);
 }
@@ -538,6 +574,7 @@ enum sl_status sl_poisson_submit(const struct sl_task_args *head, const struct s
 {
     struct importance v = view_of(head, seed, part, frontier, marks, own, block);
     v.poisson = *rule;
+    assert((block->edge_relations == NULL && part->fanouts == NULL) || part->relations != NULL);
     assert(marks->n_vertices == own->n_vertices && (!rule->weighted || part->weights != NULL));
     assert(v.hop.marks.n_rows >= sl_marks_bytes(marks->n_vertices, marks->max_fanout));
     return sl_view_submit(&poisson_op, &v, SL_PRIORITY_SAMPLE);

@@ -56,6 +56,12 @@
  *               multiplies it by d / n.
  *
  * The weight of the dataset's edge, if sums use it, is a factor of both.
+ *
+ * In a typed graph sums are by relation (codelets/sums/relate.h). n, d and the sum of 1 / p are then those of s's edges
+ * of one relation, so that the mean of each relation is estimated as above. With fanouts by relation, s has a bound for
+ * each relation: the equations are those of its in-neighbours of this relation, with the relation's fanout. pi_t and
+ * r_t belong to the source, whatever the relation: relations share their sources, and rounds count a source once for
+ * all of them. DGL shares r_t, too, but solves relation by relation, with a pi_t for each.
  */
 #ifndef SL_CODELETS_IMPORTANCE_H
 #define SL_CODELETS_IMPORTANCE_H
@@ -168,10 +174,10 @@ enum sl_solve_state { SL_SOLVE_GOES_ON, SL_SOLVE_ENDS, SL_SOLVE_ENDED };
 
 /* How to solve. */
 struct sl_solve_rule {
-    uint32_t fanout;
-    bool begins;   /* the first bounds of the hop */
-    bool checks;   /* LABOR-*, after two rounds: rounds may end */
-    bool weighted; /* weighted LABOR. Of LABOR-0 the first bounds are the last */
+    uint32_t fanout; /* the part's, if it has fanouts by relation */
+    bool begins;     /* the first bounds of the hop */
+    bool checks;     /* LABOR-*, after two rounds: rounds may end */
+    bool weighted;   /* weighted LABOR. Of LABOR-0 the first bounds are the last */
 };
 
 /* The state of the next solve. before, now: of all owners, summed. */
@@ -195,8 +201,14 @@ struct sl_destinations {
     const uint32_t *n_rows; /* their number */
     const sl_vertex *frontier;
     uint32_t *state; /* enum sl_solve_state */
-    float *bounds;   /* [*n_rows], c_s */
+    float *bounds;   /* c_s, at sl_bound_place. [*n_rows]; with fanouts by relation [edges of the part] */
 };
+
+/* The place of the bound of destination d, or of its run that begins with this edge of the part. */
+static inline SL_HOST_DEVICE uint64_t sl_bound_place(const struct sl_sample_part *part, uint64_t d, uint64_t edge)
+{
+    return part->fanouts == NULL ? d : edge;
+}
 
 /* List the distinct in-neighbours of the destinations. */
 SL_DECLARE_LAUNCHER(void, sl_candidates, const struct sl_destinations *to, const struct sl_candidates *candidates);
@@ -232,8 +244,9 @@ struct sl_poisson_rule {
     bool decided;  /* a source is drawn if its cost is finite (codelets/sampling/ladies.h) */
 };
 
-/* Draw the edges of all destinations and close the block, with its weights. The part's weights are factors of these.
- * marks: heap is not used. On a GPU: waits once for the stream, as sl_sample_cuda. */
+/* Draw the edges of all destinations and close the block, with its weights. The part's weights are factors of these. If
+ * the part has relations, sums are by relation. marks: heap is not used. On a GPU: waits once for the stream, as
+ * sl_sample_cuda. */
 SL_DECLARE_LAUNCHER(void, sl_poisson, const struct sl_destinations *to, const struct sl_poisson_rule *rule,
                     const struct sl_draw *draw, const struct sl_candidates *candidates,
                     const struct sl_sample_marks *marks, const struct sl_sample_sizes *sizes,
@@ -267,7 +280,8 @@ struct sl_importance_handles {
     starpu_data_handle_t list;       /* list by owner at capacity */
     starpu_data_handle_t most;       /* the same */
     starpu_data_handle_t candidates; /* sl_candidates_bytes bytes */
-    starpu_data_handle_t bounds;     /* uint32: the state, then the bounds as floats */
+    starpu_data_handle_t bounds;     /* uint32: the state, then room for bounds of all vertices of the part
+                                      * and, with fanouts by relation, of all its edges */
     starpu_data_handle_t costs;      /* sl_costs_bytes bytes: of the vertices that the PE owns */
     starpu_data_handle_t room;       /* uint32 [n_part], cleared once before the first use */
     starpu_data_handle_t level;      /* codelets/sampling/ladies.h, of a group's first PE */

@@ -110,12 +110,10 @@ static inline __device__ float solve_one(const struct sl_candidates &c, const st
     return (float)x;
 }
 
-/* The bound of destination d, in all lanes. */
-static inline __device__ float bound_of(const struct sl_destinations &to, const struct sl_candidates &c,
-                                        const struct sl_solve_rule &rule, const struct sl_neighbours &from,
-                                        const float *weights, uint64_t d)
+/* The bound of a list after the bound `last`, in all lanes. k: its fanout. */
+static inline __device__ float bound_of(const struct sl_candidates &c, const struct sl_solve_rule &rule, uint32_t k,
+                                        const struct sl_neighbours &from, const float *weights, float last)
 {
-    const uint32_t k = rule.fanout;
     double sum = 0;
     double squares = 0;
     if (weights == nullptr) {
@@ -123,7 +121,7 @@ static inline __device__ float bound_of(const struct sl_destinations &to, const 
             return 1;
         }
         return rule.begins ? (float)((double)k / from.degree)
-                           : solve_one(c, from, nullptr, sl_importance_target(from.degree, k), to.bounds[d]);
+                           : solve_one(c, from, nullptr, sl_importance_target(from.degree, k), last);
     }
     for (uint32_t i = sl_lane(); i < from.degree; i += SL_WARP) {
         const double w = weights[i];
@@ -138,7 +136,26 @@ static inline __device__ float bound_of(const struct sl_destinations &to, const 
     if (from.degree <= k || !(sum > 0)) {
         return 1;
     }
-    return solve_one(c, from, weights, sl_importance_weighted_target(from.degree, k, sum, squares), to.bounds[d]);
+    return solve_one(c, from, weights, sl_importance_weighted_target(from.degree, k, sum, squares), last);
+}
+
+/* The largest bounds of the list's candidates. */
+static inline __device__ void raise_most(const struct sl_candidates &c, bool begins, uint32_t k,
+                                         const struct sl_neighbours &from, const float *weights, float bound,
+                                         uint32_t *entries)
+{
+    for (uint32_t i = sl_lane(); i < from.degree; i += SL_WARP) {
+        float value = bound;
+        if (weights != nullptr) {
+            const float asked = sl_importance_asked(from.degree, k, bound, weights[i]);
+            value = begins || asked == 0 ? asked : bound;
+        }
+        uint32_t bits;
+        memcpy(&bits, &value, sizeof bits);
+        if (value > 0) {
+            atomicMax(entries + position_of(c, from.ids[i]), bits);
+        }
+    }
 }
 
 /* alone: the first bounds are the last, and there are no candidates. */
@@ -151,23 +168,19 @@ static __global__ void solve(struct sl_destinations to, struct sl_candidates c, 
     uint32_t *entries =
         most != nullptr && *to.state == SL_SOLVE_GOES_ON ? sl_list_entries(most, to.part.n_parts) : nullptr;
     for (uint64_t d = sl_warp(); d < *to.n_rows; d += sl_n_warps()) {
-        const struct sl_neighbours from = neighbours_of(to, d);
-        const float *weights = rule.weighted ? to.part.weights + from.first : nullptr;
-        const float bound = bound_of(to, c, rule, from, weights, d);
-        __syncwarp();
-        if (sl_lane() == 0) {
-            to.bounds[d] = bound;
-        }
-        for (uint32_t i = sl_lane(); entries != nullptr && i < from.degree; i += SL_WARP) {
-            float value = bound;
-            if (weights != nullptr) {
-                const float asked = sl_importance_asked(from.degree, rule.fanout, bound, weights[i]);
-                value = rule.begins || asked == 0 ? asked : bound;
+        const struct sl_neighbours list = neighbours_of(to, d);
+        for (struct sl_edge_run run = {0, 0, 0}; sl_next_run(&to.part, &list, &run);) {
+            const struct sl_neighbours from = sl_neighbours_in(&list, &run);
+            const float *weights = rule.weighted ? to.part.weights + from.first : nullptr;
+            const uint32_t k = to.part.fanouts == nullptr ? rule.fanout : to.part.fanouts[run.relation];
+            float *place = to.bounds + sl_bound_place(&to.part, d, from.first);
+            const float bound = bound_of(c, rule, k, from, weights, *place);
+            __syncwarp();
+            if (sl_lane() == 0) {
+                *place = bound;
             }
-            uint32_t bits;
-            memcpy(&bits, &value, sizeof bits);
-            if (value > 0) {
-                atomicMax(entries + position_of(c, from.ids[i]), bits);
+            if (entries != nullptr) {
+                raise_most(c, rule.begins, k, from, weights, bound, entries);
             }
         }
     }
@@ -269,6 +282,13 @@ struct costs_of {
     uint64_t decided;  /* the same: struct sl_poisson_rule */
 };
 
+/* The bound of a list of destination d: its edges of one relation. */
+static inline __device__ float drawn_bound(const struct sl_destinations &to, uint64_t d,
+                                           const struct sl_neighbours &from)
+{
+    return to.bounds[sl_bound_place(&to.part, d, from.first)];
+}
+
 /* The cost of in-neighbour i. */
 static inline __device__ float cost_of(const struct sl_destinations &to, const struct costs_of &costs,
                                        const struct sl_neighbours &from, uint32_t i)
@@ -288,8 +308,8 @@ static inline __device__ bool is_drawn(const struct sl_destinations &to, const s
 {
     const sl_vertex id = from.ids[i];
     const float cost = cost_of(to, c, from, i);
-    const bool drawn =
-        c.decided ? cost < INFINITY : sl_importance_drawn(&turn, to.part.dataset_ids[id], to.bounds[d], cost);
+    const bool drawn = c.decided ? cost < INFINITY
+                                 : sl_importance_drawn(&turn, to.part.dataset_ids[id], drawn_bound(to, d, from), cost);
     return drawn && (to.part.excluded.table == nullptr || !sl_is_excluded(&to.part.excluded, id, to.frontier[d]));
 }
 
@@ -299,8 +319,9 @@ static __global__ void count_drawn(struct sl_destinations to, struct sl_labor_tu
 {
     for (uint64_t d = sl_warp(); d <= to.max_rows; d += sl_n_warps()) {
         uint32_t n = 0;
-        if (d < *to.n_rows) {
-            const struct sl_neighbours from = neighbours_of(to, d);
+        const struct sl_neighbours list = d < *to.n_rows ? neighbours_of(to, d) : sl_neighbours{};
+        for (struct sl_edge_run run = {0, 0, 0}; sl_next_run(&to.part, &list, &run);) {
+            const struct sl_neighbours from = sl_neighbours_in(&list, &run);
             for (uint32_t i = sl_lane(); i < from.degree; i += SL_WARP) {
                 n += is_drawn(to, turn, c, d, from, i);
             }
@@ -312,46 +333,74 @@ static __global__ void count_drawn(struct sl_destinations to, struct sl_labor_tu
     }
 }
 
-/* The ids of the edges, and their weights before they are scaled. */
+/* Edge e of the block is in-neighbour i of a list. Its weight is not scaled yet. */
+static inline __device__ void write_edge(const struct sl_sample_part &part, const struct sl_neighbours &from,
+                                         uint32_t i, double inverse, const struct sl_sample_block &block, uint32_t e)
+{
+    const uint64_t edge = from.first + i;
+    block.edge_sources[e] = from.ids[i];
+    block.edge_weights[e] = (float)((part.weights != nullptr ? part.weights[edge] : 1) * inverse);
+    if (block.edge_relations != nullptr) {
+        block.edge_relations[e] = part.relations[edge];
+    }
+    if (block.edge_rows != nullptr) {
+        block.edge_rows[e] = part.rows[edge];
+    }
+}
+
 static __global__ void write_drawn(struct sl_destinations to, struct sl_labor_turn turn, struct costs_of c,
-                                   const uint32_t *edge_offsets, sl_vertex *edges_out, float *weights_out)
+                                   struct sl_sample_block block)
 {
     for (uint64_t d = sl_warp(); d < *to.n_rows; d += sl_n_warps()) {
-        const struct sl_neighbours from = neighbours_of(to, d);
-        const float *weights = to.part.weights == nullptr ? nullptr : to.part.weights + from.first;
-        uint32_t n = edge_offsets[d];
-        for (uint32_t base = 0; base < from.degree; base += SL_WARP) {
-            const uint32_t i = base + sl_lane();
-            const bool drawn = i < from.degree && is_drawn(to, turn, c, d, from, i);
-            const unsigned flags = __ballot_sync(SL_ALL_LANES, drawn);
-            if (drawn) {
-                const uint32_t e = n + (uint32_t)__popc(flags & ((1u << sl_lane()) - 1));
-                const double inverse = sl_importance_inverse(to.bounds[d], cost_of(to, c, from, i));
-                edges_out[e] = from.ids[i];
-                weights_out[e] = (float)((weights != nullptr ? weights[i] : 1) * inverse);
+        const struct sl_neighbours list = neighbours_of(to, d);
+        uint32_t n = block.edge_offsets[d];
+        for (struct sl_edge_run run = {0, 0, 0}; sl_next_run(&to.part, &list, &run);) {
+            const struct sl_neighbours from = sl_neighbours_in(&list, &run);
+            for (uint32_t base = 0; base < from.degree; base += SL_WARP) {
+                const uint32_t i = base + sl_lane();
+                const bool drawn = i < from.degree && is_drawn(to, turn, c, d, from, i);
+                const unsigned flags = __ballot_sync(SL_ALL_LANES, drawn);
+                if (drawn) {
+                    const uint32_t e = n + (uint32_t)__popc(flags & ((1u << sl_lane()) - 1));
+                    write_edge(to.part, from, i,
+                               sl_importance_inverse(drawn_bound(to, d, from), cost_of(to, c, from, i)), block, e);
+                }
+                n += (uint32_t)__popc(flags);
             }
-            n += (uint32_t)__popc(flags);
         }
     }
 }
 
+/* Scale the weights of a list's edges, from edge e on, up to `end` or the end of the relation. Returns their end. */
+static inline __device__ uint32_t scale_list(const struct sl_candidates &c, bool normalised, float bound,
+                                             const struct sl_neighbours &from, uint32_t relation,
+                                             const struct sl_sample_block &block, uint32_t e, uint32_t end)
+{
+    const uint32_t begin = e;
+    double sum = 0;
+    for (; e < end && (block.edge_relations == nullptr || block.edge_relations[e] == relation); e++) {
+        if (normalised) {
+            sum += sl_importance_inverse(bound, c.costs[position_of(c, block.edge_sources[e])]);
+        }
+    }
+    const double scale = (e - begin) / (normalised ? sum : from.degree);
+    for (uint32_t i = begin; i < e; i++) {
+        block.edge_weights[i] = (float)(block.edge_weights[i] * scale);
+    }
+    return e;
+}
+
 /* One thread per destination, so that the sum has the order of the edges. */
 static __global__ void scale_drawn(struct sl_destinations to, struct sl_candidates c, bool normalised,
-                                   const uint32_t *edge_offsets, const sl_vertex *edges, float *weights)
+                                   struct sl_sample_block block)
 {
     for (uint64_t d = sl_thread(); d < *to.n_rows; d += sl_n_threads()) {
-        const uint32_t begin = edge_offsets[d];
-        const uint32_t end = edge_offsets[d + 1];
-        double sum = neighbours_of(to, d).degree;
-        if (normalised) {
-            sum = 0;
-            for (uint32_t e = begin; e < end; e++) {
-                sum += sl_importance_inverse(to.bounds[d], c.costs[position_of(c, edges[e])]);
-            }
-        }
-        const double scale = (end - begin) / sum;
-        for (uint32_t e = begin; e < end; e++) {
-            weights[e] = (float)(weights[e] * scale);
+        const struct sl_neighbours list = neighbours_of(to, d);
+        uint32_t e = block.edge_offsets[d];
+        for (struct sl_edge_run run = {0, 0, 0}; sl_next_relation(to.part.relations, &list, &run);) {
+            const struct sl_neighbours from = sl_neighbours_in(&list, &run);
+            e = scale_list(c, normalised, drawn_bound(to, d, from), from, run.relation, block, e,
+                           block.edge_offsets[d + 1]);
         }
     }
 }
@@ -370,9 +419,7 @@ enum sl_status sl_poisson_cuda(cudaStream_t stream, const struct sl_destinations
     SL_CHECK(sl_start(name, stream, n_blocks, count_drawn, *to, turn, c, block->edge_offsets));
     SL_CHECK(sl_exclusive_sum(stream, to->max_rows + 1, block->edge_offsets));
     SL_CHECK(sl_read_sizes(name, stream, to->n_rows, &n_rows, block->edge_offsets + to->max_rows, &n_edges));
-    SL_CHECK(sl_start(name, stream, n_blocks, write_drawn, *to, turn, c, block->edge_offsets, block->edge_sources,
-                      block->edge_weights));
-    SL_CHECK(sl_start(name, stream, sl_blocks(n_rows), scale_drawn, *to, c.c, rule->normalised, block->edge_offsets,
-                      block->edge_sources, block->edge_weights));
+    SL_CHECK(sl_start(name, stream, n_blocks, write_drawn, *to, turn, c, *block));
+    SL_CHECK(sl_start(name, stream, sl_blocks(n_rows), scale_drawn, *to, c.c, rule->normalised, *block));
     return sl_block_close_cuda(stream, &to->part, n_rows, n_edges, marks, sizes, block);
 }

@@ -856,16 +856,9 @@ static struct sl_operation sample_op = {
              {"marks", STARPU_RW, offsetof(struct sample, hop.marks), "?", SL_INTS_8},
              {"counts", STARPU_RW, offsetof(struct sample, hop.counts), "?", SL_INTS_32},
              SL_BLOCK_ROLES(struct sample),
-             {"weights", STARPU_R | SL_OPTIONAL, offsetof(struct sample, hop.weights), "?", SL_FLOATS},
              {"edge weights", STARPU_W | SL_OPTIONAL, offsetof(struct sample, hop.edge_weights), "?", SL_FLOATS},
              {"back weights", STARPU_W | SL_OPTIONAL, offsetof(struct sample, hop.back_weights), "?", SL_FLOATS},
-             {"relations", STARPU_R | SL_OPTIONAL, offsetof(struct sample, hop.relations), "?", SL_INTS_16},
-             {"edge relations", STARPU_W | SL_OPTIONAL, offsetof(struct sample, hop.edge_relations), "?", SL_INTS_16},
-             {"back relations", STARPU_W | SL_OPTIONAL, offsetof(struct sample, hop.back_relations), "?", SL_INTS_16},
-             {"rows", STARPU_R | SL_OPTIONAL, offsetof(struct sample, hop.rows), "?", SL_INTS_32},
-             {"edge rows", STARPU_W | SL_OPTIONAL, offsetof(struct sample, hop.edge_rows), "?", SL_INTS_32},
-             {"fanouts", STARPU_R | SL_OPTIONAL, offsetof(struct sample, hop.fanouts), "?", SL_INTS_32},
-             {"excluded", STARPU_R | SL_OPTIONAL, offsetof(struct sample, hop.excluded), "?", SL_INTS_64}},
+             SL_DRAWN_ROLES(struct sample)},
 };
 
 /* ---- submissions ---- */

@@ -302,20 +302,35 @@ static inline SL_HOST_DEVICE struct sl_neighbours sl_neighbours_of(const struct 
     return list;
 }
 
-/* The next run that is drawn as a list of its own, after *run; {0}: the first. Returns false after the last. Without
- * fanouts by relation the list is one run, of relation 0. */
-static inline SL_HOST_DEVICE bool sl_next_run(const struct sl_sample_part *part, const struct sl_neighbours *from,
-                                              struct sl_edge_run *run)
+/* The next run of one relation, after *run; {0}: the first. Returns false after the last. relations: of the part. NULL:
+ * the list is one run, of relation 0. */
+static inline SL_HOST_DEVICE bool sl_next_relation(const uint16_t *relations, const struct sl_neighbours *from,
+                                                   struct sl_edge_run *run)
 {
     if (run->end == from->degree) {
         return false;
     }
-    if (part->fanouts == NULL) {
+    if (relations == NULL) {
         run->end = from->degree;
     } else {
-        *run = sl_run_at(part->relations + from->first, run->end, from->degree);
+        *run = sl_run_at(relations + from->first, run->end, from->degree);
     }
     return true;
+}
+
+/* The next run that is drawn as a list of its own. Without fanouts by relation the list is one run. */
+static inline SL_HOST_DEVICE bool sl_next_run(const struct sl_sample_part *part, const struct sl_neighbours *from,
+                                              struct sl_edge_run *run)
+{
+    return sl_next_relation(part->fanouts == NULL ? NULL : part->relations, from, run);
+}
+
+/* A run as a list. */
+static inline SL_HOST_DEVICE struct sl_neighbours sl_neighbours_in(const struct sl_neighbours *from,
+                                                                   const struct sl_edge_run *run)
+{
+    const struct sl_neighbours list = {from->ids + run->begin, run->end - run->begin, from->first + run->begin};
+    return list;
 }
 
 /* The rule of a run: it has the fanout of its relation. */
@@ -500,6 +515,19 @@ struct sl_hop {
         {"back rows", STARPU_W, offsetof(view, hop.back_rows), "?", SL_INTS_32},                                       \
     {                                                                                                                  \
         "request", STARPU_W, offsetof(view, hop.request), "?", SL_INTS_32                                              \
+    }
+
+/* The roles of what is drawn besides, and of what decides on it. */
+#define SL_DRAWN_ROLES(view)                                                                                           \
+    {"weights", STARPU_R | SL_OPTIONAL, offsetof(view, hop.weights), "?", SL_FLOATS},                                  \
+        {"relations", STARPU_R | SL_OPTIONAL, offsetof(view, hop.relations), "?", SL_INTS_16},                         \
+        {"edge relations", STARPU_W | SL_OPTIONAL, offsetof(view, hop.edge_relations), "?", SL_INTS_16},               \
+        {"back relations", STARPU_W | SL_OPTIONAL, offsetof(view, hop.back_relations), "?", SL_INTS_16},               \
+        {"rows", STARPU_R | SL_OPTIONAL, offsetof(view, hop.rows), "?", SL_INTS_32},                                   \
+        {"edge rows", STARPU_W | SL_OPTIONAL, offsetof(view, hop.edge_rows), "?", SL_INTS_32},                         \
+        {"fanouts", STARPU_R | SL_OPTIONAL, offsetof(view, hop.fanouts), "?", SL_INTS_32},                             \
+    {                                                                                                                  \
+        "excluded", STARPU_R | SL_OPTIONAL, offsetof(view, hop.excluded), "?", SL_INTS_64                              \
     }
 
 /* In a submission. marks, block: NULL: none. */

@@ -36,12 +36,13 @@ static enum sl_status solve(struct sl_steps *s, uint64_t step, uint32_t hop, uin
     for (uint32_t p = s->plan->first_pe; p < s->plan->end_pe; p++) {
         struct sl_frontier_handles frontier = sl_step_frontier(s, slot, p);
         struct sl_task_args head = sl_step_head(s, step, p, hop);
+        struct sl_part_handles part = sl_step_shard(s, p)->graph;
         starpu_data_handle_t costs[SL_MAX_GROUP];
+        part.fanouts = s->hop[hop].fanouts;
         for (uint32_t peer = 0; peer < s->plan->n_parts; peer++) {
             costs[peer] = slot->pe[sl_plan_peer(s->plan, p, peer)].importance.costs;
         }
-        SL_CHECK(sl_solve_submit(&head, &sl_step_shard(s, p)->graph, &frontier, &rule, last, costs,
-                                 &slot->pe[p].importance));
+        SL_CHECK(sl_solve_submit(&head, &part, &frontier, &rule, last, costs, &slot->pe[p].importance));
     }
     return SL_OK;
 }
@@ -85,6 +86,7 @@ static enum sl_status draw(struct sl_steps *s, uint64_t step, uint32_t hop, uint
         struct sl_marks_handles marks = sl_step_marks(s, slot, p);
         struct sl_part_handles part = sl_step_shard(s, p)->graph;
         struct sl_task_args head = sl_step_head(s, step, p, hop);
+        part.fanouts = s->hop[hop].fanouts;
         part.excluded = slot->excluded;
         if (!s->shards->weighs_edges) {
             part.weights = NULL;

@@ -185,7 +185,7 @@ static const struct sl_option options[] = {
      .help = "Use of the dataset's edge weights. none: no use. probability: in-neighbours are sampled in proportion to "
              "the weights (coop_sage, --sampler neighbor). factor: sums multiply each in-neighbour's row by its weight "
              "(all models but gat). both: a factor, and --sampler labor, ladies or pladies draws by the weights, too: "
-             "weighted LABOR (all models but gat, rgcn and rgat)",
+             "weighted LABOR (all models but gat and rgat)",
      .of_model = true},
     {.name = "edge-features", .group = "model", .programs = COOP, .kind = SL_OPTION_CHOICE,
      .offset = FIELD(edge_features), .choices = "none,concat", .initial = "none",
@@ -766,10 +766,14 @@ static bool by_relation(const struct sl_settings *s)
     return s->model == SL_MODEL_RGCN || s->model == SL_MODEL_RGAT;
 }
 
-/* Attention without relations. */
-static bool attends(const struct sl_settings *s)
+/* Attention without relations; any. */
+static bool attends_alone(const struct sl_settings *s)
 {
     return s->model == SL_MODEL_GAT || s->model == SL_MODEL_GATV2;
+}
+static bool attends(const struct sl_settings *s)
+{
+    return attends_alone(s) || s->model == SL_MODEL_RGAT;
 }
 
 /* Refuse an option beside another: "--norm layer cannot be used with --model resgcn: .." */
@@ -791,33 +795,31 @@ static enum sl_status check_pairs(const struct sl_settings *s)
     } pairs[] = {
         {s->relation_fanout != NULL && s->sampler == SL_SAMPLER_FULL, "relation-fanout", "sampler",
          "full takes all in-neighbours"},
+        {s->relation_fanout != NULL && layers, "relation-fanout", "sampler", "use --layer-size"},
         {s->model == SL_MODEL_RESGCN && s->norm != SL_NORM_NONE, "norm", "model",
          "its layers already begin with a layer norm"},
         {begun && s->input_layer, "input-layer", "model", "the model already begins with such a layer"},
         {begun && s->residual, "residual", "model", "the model already has residuals"},
         {featured && s->bases > 0, "edge-features", "bases",
          "each relation has its own matrix for them; leave --bases out"},
-        {featured && s->labor_iterations > 0, "edge-features", "labor-iterations", "use --labor-iterations 0"},
-        {featured && both, "edge-features", "edge-weights", "use factor, probability or none"},
         {featured && sl_settings_trains_links(s), "edge-features", "objective",
          "the training links are the graph, and have no features"},
-        {both && by_relation(s), "edge-weights", "model",
-         "rgcn and rgat do not take both; use factor, probability or none"},
-        {sl_settings_weighs_sums(s) && attends(s), "edge-weights", "model",
+        {both && s->model == SL_MODEL_RGAT, "edge-weights", "model",
+         "rgat does not take both; use factor, probability or none"},
+        {sl_settings_weighs_sums(s) && attends_alone(s), "edge-weights", "model",
          "attention weighs the edges; use probability or none"},
         {drawn && s->replace, "edge-weights", "replace", "draws in proportion to weights are without replacement"},
         {drawn && s->sampler == SL_SAMPLER_LABOR, "edge-weights", "sampler",
          "use --sampler neighbor, or --edge-weights both, which is weighted LABOR"},
         {drawn && s->sampler != SL_SAMPLER_NEIGHBOR, "edge-weights", "sampler", "use --sampler neighbor"},
-        {layers && (attends(s) || by_relation(s)), "sampler", "model",
-         "its sums have no place for weights of a sample"},
+        {layers && attends(s), "sampler", "model", "attention has no place for weights of a sample"},
         {layers && bounded, "fanout", "sampler", "use --layer-size"},
         {both && s->sampler != SL_SAMPLER_LABOR && !layers && s->epochs > 0, "edge-weights", "sampler",
          "use --sampler labor"},
         {s->kappa != 1 && s->replace, "kappa", "replace", "these draws do not change slowly"},
         {s->kappa != 1 && drawn, "kappa", "edge-weights", "these draws do not change slowly"},
-        {s->labor_iterations > 0 && (attends(s) || by_relation(s)), "labor-iterations", "model",
-         "its sums have no place for weights of a sample"},
+        {s->labor_iterations > 0 && attends(s), "labor-iterations", "model",
+         "attention has no place for weights of a sample"},
         {weighs_links && !by_relation(s), "edge-weights", "objective",
          "the training links are the graph, and have no weights; links of a typed dataset have, with --model rgcn or "
          "rgat"},
@@ -873,7 +875,7 @@ static enum sl_status check_fanout(struct sl_settings *s)
 
 static enum sl_status check_model(const struct sl_settings *s)
 {
-    SL_FAIL_IF((attends(s) || s->model == SL_MODEL_RGAT) && s->hidden % s->heads != 0, SL_EINVAL,
+    SL_FAIL_IF(attends(s) && s->hidden % s->heads != 0, SL_EINVAL,
                "--heads: found %u, expected a divisor of --hidden, which is %u", s->heads, s->hidden);
     SL_FAIL_IF(s->schedule == SL_SCHEDULE_PIPE && s->edge_weights == SL_EDGE_WEIGHTS_BOTH, SL_EINVAL,
                "--edge-weights both cannot be used with pipe_gnn, which does not sample; use factor or none");

@@ -174,7 +174,9 @@ static enum sl_status add_importance(struct sl_slot *slot, const struct sl_slot_
     const uint64_t *offsets = shards->partition->graph.offsets;
     struct sl_importance_handles *own = &slot->pe[p].importance;
     const uint32_t n_part = part->end - part->first;
-    const uint64_t n = sl_min_u64(offsets[part->end] - offsets[part->first], shards->n_vertices);
+    const uint64_t n_edges = offsets[part->end] - offsets[part->first];
+    const uint64_t n = sl_min_u64(n_edges, shards->n_vertices);
+    const uint64_t n_bounds = shards->fanouts != NULL ? sl_max_u64(n_edges, n_part) : n_part;
     const uint64_t head = (uint64_t)slot->n_parts + 1;
     own->n_vertices = shards->n_vertices;
     SL_CHECK(add_list(slot, head + n, "candidates", &own->list));
@@ -187,7 +189,7 @@ static enum sl_status add_importance(struct sl_slot *slot, const struct sl_slot_
     if (sl_plan_here(shape->plan, p)) {
         SL_CHECK(add_inner(slot, sl_candidates_bytes(shards->n_vertices, (uint32_t)n), 1, "candidates' costs",
                            &own->candidates));
-        SL_CHECK(add_vector(slot, (uint64_t)n_part + 1, 4, "bounds", true, SL_SLOT_LOCK_ALL, &own->bounds));
+        SL_CHECK(add_vector(slot, n_bounds + 1, 4, "bounds", true, SL_SLOT_LOCK_ALL, &own->bounds));
     }
     return SL_OK;
 }

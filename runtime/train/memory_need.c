@@ -303,8 +303,8 @@ static double cache_bytes(const struct basis *b)
 }
 
 /* Blocks of all ring slots: ids, edges and transposed edges, and positions in the frontier. With --labor-iterations,
- * weighted LABOR and layers of sources all vertices may be candidates of a PE. Full-graph training has tables of
- * out-neighbours and of chunks instead. */
+ * weighted LABOR and layers of sources all vertices may be candidates of a PE. With fanouts by relation an edge may
+ * have a bound. Full-graph training has tables of out-neighbours and of chunks instead. */
 static double sample_bytes(const struct basis *b)
 {
     const struct sl_settings *s = b->settings;
@@ -313,7 +313,9 @@ static double sample_bytes(const struct basis *b)
     const double edge = b->edge + if_so(sl_settings_by_importance(s), sizeof(float));
     double candidates = fmin(n * s->group_size, (double)b->dataset->graph.n_edges) + n;
     double ids = reach->vertices[0] * 16 + 4 * n +
-                 if_so(sl_settings_by_importance(s), (sl_settings_by_layers(s) ? 20 : 12) * candidates);
+                 if_so(sl_settings_by_importance(s), (sl_settings_by_layers(s) ? 20 : 12) * candidates) +
+                 if_so(sl_settings_by_importance(s) && s->relation_fanout != NULL,
+                       sizeof(float) * (double)b->dataset->graph.n_edges);
     for (uint32_t hop = 0; hop < sl_settings_hops(s); hop++) {
         ids += reach->vertices[hop + 1] * 16 + reach->edges[hop] * 2 * edge;
     }

@@ -94,7 +94,6 @@ refused 'paper___b___paper/edge-feat.csv: expected 5 columns, as the edges of th
 refused '^coop_sage: --edge-features: expected a dataset with features of its edges .raw/edge-feat.csv.gz., found none' without
 refused '^coop_sage: --edge-features: expected --model sage or rgcn' plain --model gcn
 refused '^coop_sage: --edge-features concat cannot be used with --bases 2' typed --model rgcn --bases 2
-refused '^coop_sage: --edge-features concat cannot be used with --labor-iterations 1' plain --sampler labor --labor-iterations 1
 refused '^coop_sage: --edge-features concat cannot be used with --objective link' plain --objective link
 refuse 'edge-features' "$pipe_gnn" --dataset ./plain --edge-features concat
 ((failed == 0)) || exit 1

@@ -91,11 +91,18 @@ for model in rgcn rgat; do
         losses ./some "${run[@]}" --edge-weights factor >b
         cmp -s a b && complain "$model $kind: expected other losses with weights"
     done
-    for kind in "--edge-weights factor" "--edge-weights probability" "--edge-weights factor --sampler labor" \
+    drawn=()
+    [[ $model == rgat ]] || drawn=("--sampler labor --labor-iterations 2" "--sampler ladies --layer-size 60,40" \
+        "--sampler labor --labor-iterations converge --relation-fanout writes:2,3/rev_cites:1,-1 --edge-weights factor" \
+        "--sampler labor --edge-weights both" "--sampler labor --edge-weights both --labor-iterations 2 --relation-fanout each" \
+        "--sampler labor --edge-weights both --labor-iterations 1 --lr 0.0001 ${links[*]}")
+    for kind in "${drawn[@]}" "--edge-weights factor" "--edge-weights probability" "--edge-weights factor --sampler labor" \
         "--edge-weights probability --relation-fanout writes:2,3/rev_cites:1,-1" \
         "--edge-weights factor --lr 0.0001 ${links[*]}" "--edge-weights probability --lr 0.0001 ${links[*]}"; do
         for pes in 1 3 4; do
-            losses ./some "${options[@]}" --cache none --dropout 0 --epochs 3 --pes $pes --batch-size $((24 / pes)) $kind >b
+            sampled=("${options[@]}")
+            [[ $kind != *ladies* ]] || sampled=("${options[@]/4,4/-1,-1}")
+            losses ./some "${sampled[@]}" --cache none --dropout 0 --epochs 3 --pes $pes --batch-size $((24 / pes)) $kind >b
             ((pes > 1)) || cp b a
             close_to "$model $kind, $pes PEs"
         done
@@ -250,8 +257,7 @@ generate plain --vertices 100 --edges 400 --features 4 --classes 3
 refused "^coop_sage: --model rgcn: expected a typed dataset" --dataset ./plain
 refused '^coop_sage: --edge-weights: expected a dataset with weights of its edges .raw/relations/.*found none in .small' --dataset ./small \
     --edge-weights factor
-refused '^coop_sage: --edge-weights both cannot be used with --model rgcn: rgcn and rgat do not take both; use factor' --dataset ./some --edge-weights both --sampler labor
-refused '^coop_sage: --edge-weights both cannot be used with --model rgat' --dataset ./some --model rgat --edge-weights both --sampler labor
+refused '^coop_sage: --edge-weights both cannot be used with --model rgat: rgat does not take both; use factor' --dataset ./some --model rgat --edge-weights both --sampler labor
 refused '^coop_sage: --edge-weights probability: expected --model rgcn or rgat with the typed dataset' --dataset ./some --model sage \
     --edge-weights probability
 refused '^coop_sage: --edge-weights factor cannot be used with --objective link' --dataset ./some --model sage "${links[@]}" --edge-weights factor
@@ -259,6 +265,8 @@ weigh bad 'NR == 3 ? -1 : 1'
 refused 'edge-weight.csv:3: expected the weight of an edge, a finite number of 0 or more, found .-1' --dataset ./bad
 echo 1 >bad/raw/relations/paper___in___venue/edge-weight.csv && rm bad/raw/relations/{author,paper___cites}*/edge-weight.csv
 refused 'paper___in___venue/edge-weight.csv.*' --dataset ./bad
+refused '^coop_sage: --relation-fanout each cannot be used with --sampler ladies: use --layer-size' --dataset ./small --relation-fanout each \
+    --sampler ladies --layer-size 9
 refused '^coop_sage: --labor-iterations 1 cannot be used with --model rgat' --dataset ./small --model rgat --sampler labor --labor-iterations 1
 refused '^coop_sage: --heads: found 3, expected a divisor of --hidden' --dataset ./small --model rgat --heads 3 --hidden 16
 refused '^coop_sage: --bases: expected --model rgcn' --dataset ./small --model rgat --bases 2

@@ -14,9 +14,10 @@
 struct hop_shape {
     uint32_t fanout, n_rounds;
     bool converges, normalised;
-    bool by_weight; /* weighted LABOR */
-    bool decided;   /* costs are of codelets/sampling/ladies.h */
-    uint32_t kappa; /* 0: 1 */
+    bool by_weight;          /* weighted LABOR */
+    bool decided;            /* costs are of codelets/sampling/ladies.h */
+    const uint32_t *fanouts; /* by relation; NULL: over all */
+    uint32_t kappa;          /* 0: 1 */
     uint64_t seed, step;
     uint32_t hop;
 };
@@ -30,6 +31,7 @@ struct hop_pe {
     struct sl_costs *costs;
     uint32_t n_room;    /* for edges */
     uint32_t n_sources; /* room for candidates */
+    uint32_t n_bounds;
     struct group_block block;
 };
 
@@ -53,6 +55,7 @@ static MAYBE_UNUSED struct sl_destinations destinations_of(const struct hop *hop
                                  .state = pe->state,
                                  .bounds = pe->bounds};
     to.part.excluded = hop->excluded;
+    to.part.fanouts = hop->shape.fanouts;
     if (!hop->weighted) {
         to.part.weights = NULL;
     }
@@ -94,6 +97,11 @@ static MAYBE_UNUSED struct sl_draw draw_of(const struct hop_shape *shape)
     return (struct sl_draw){.seed = shape->seed, .step = shape->step, .purpose = SL_FOR_SAMPLING, .hop = shape->hop};
 }
 
+static MAYBE_UNUSED uint32_t shape_bounds(const struct hop_shape *shape, uint32_t n_part, uint64_t n_edges)
+{
+    return shape->fanouts != NULL && n_edges > n_part ? (uint32_t)n_edges : n_part;
+}
+
 /* Buffers as large as the contracts ask, and the PE's destinations: the seeds (dataset ids) that it owns. */
 static MAYBE_UNUSED void open_hop_pe(struct hop *hop, uint32_t p, uint32_t n_seeds, const sl_vertex *seeds)
 {
@@ -122,10 +130,12 @@ static MAYBE_UNUSED void open_hop_pe(struct hop *hop, uint32_t p, uint32_t n_see
     hop->list[p] = pe->candidates.list;
     hop->most[p] = pe->most;
     pe->room = need(pe->n_part, 4);
-    pe->state = need((size_t)pe->n_part + 1, 4);
+    const uint64_t *offsets = partition->graph.offsets + first;
+    pe->n_bounds = shape_bounds(&hop->shape, pe->n_part, offsets[pe->n_part] - offsets[0]);
+    pe->state = need((size_t)pe->n_bounds + 1, 4);
     pe->bounds = (float *)(void *)(pe->state + 1);
     pe->costs = need(1, sl_costs_bytes(pe->n_part));
-    pe->block = make_block(pe->n_rows, pe->n_room, n_sources, hop->n_parts, true, false);
+    pe->block = make_block(pe->n_rows, pe->n_room, n_sources, hop->n_parts, true, partition->graph.relations != NULL);
 }
 
 static MAYBE_UNUSED void hop_free(struct hop *hop)

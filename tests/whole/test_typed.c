@@ -68,6 +68,10 @@ static void sage_or_rgcn(int i, int k, struct sl_settings *out)
     out->pes = i % 4 < 2 ? 1 : 4;
     out->precision = i >= 6 ? SL_PRECISION_BF16 : SL_PRECISION_FLOAT;
     out->norm = i % 3;
+    if (i >= 8) {
+        out->sampler = SL_SAMPLER_LABOR;
+        out->labor_iterations = 2;
+    }
 }
 
 /* Fanouts over all, and by relation. */
@@ -76,6 +80,7 @@ static void by_relation(int i, int k, struct sl_settings *out)
     settings_of(SL_MODEL_RGCN, 16, out);
     out->sampler = i % 2 == 0 ? SL_SAMPLER_NEIGHBOR : SL_SAMPLER_LABOR;
     out->replace = i == 2;
+    out->labor_iterations = i == 5;
     out->pes = 2;
     if (k == 1) {
         expect_ok(sl_settings_set(out, "relation-fanout", i == 3 ? "0:4,5" : "each"));
@@ -84,10 +89,10 @@ static void by_relation(int i, int k, struct sl_settings *out)
 
 TEST(test_one_relation)
 {
-    for (int i = 0; i < 8; i++) {
+    for (int i = 0; i < 10; i++) {
         expect_equal_runs(i % 2 == 0 ? dense_shape : sparse_shape, i, sage_or_rgcn);
     }
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 6; i++) {
         expect_equal_runs(dense_shape, i, by_relation);
     }
 }

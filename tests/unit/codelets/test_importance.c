@@ -7,9 +7,11 @@
 #include "tests/support/importance_fixture.h"
 
 #include "codelets/sums/aggregate.h"
+#include "support/minmax.h"
 #include "tests/support/phase_fixture.h"
 
 #define SEED 4242
+#define N_RELATIONS 3
 
 static const uint32_t part_counts[] = {1, 2, 3, 4, 8};
 #define N_PART_COUNTS (sizeof part_counts / sizeof part_counts[0])
@@ -652,6 +654,157 @@ TEST(test_partition_is_invisible)
     }
 }
 
+/* ---- relations ---- */
+
+static const uint32_t fanouts[N_RELATIONS] = {2, UINT32_MAX, 5};
+static const uint32_t same_fanouts[N_RELATIONS] = {3, 3, 3};
+
+/* A typed graph with weights. */
+static struct graph_shape typed(uint32_t n_vertices)
+{
+    struct graph_shape of = power_law;
+    of.n_vertices = n_vertices;
+    of.hub_degree = n_vertices / 2;
+    of.weighted = true;
+    of.n_relations = N_RELATIONS;
+    return of;
+}
+
+/* Each vertex v and relation r is a vertex n + R v + r of a plain graph, whose in-edges are v's of relation r. */
+static void unroll(const struct sl_graph *graph, struct sl_graph *out)
+{
+    const uint32_t n = graph->n_vertices;
+    OWNED(free_edges) struct edge_list edges = {.n_vertices = n * (N_RELATIONS + 1)};
+    for (sl_vertex v = 0; v < n; v++) {
+        for (uint64_t e = graph->offsets[v]; e < graph->offsets[v + 1]; e++) {
+            add_edge(&edges, graph->sources[e], n + N_RELATIONS * v + graph->relations[e]);
+        }
+    }
+    expect_ok(sl_graph_build(edges.n_vertices, edges.n, edges.from, edges.to, NULL, false, out));
+    assert_int_equal(out->n_edges, graph->n_edges); /* both lists have the order of (v, r, source) */
+    out->weights = need_owned(graph->n_edges, sizeof *out->weights);
+    memcpy(out->weights, graph->weights, graph->n_edges * sizeof *out->weights);
+}
+
+/* Fanouts by relation draw as if each relation of a destination was a destination of its own, to the bit. */
+TEST(test_fanouts_by_relation)
+{
+    const struct graph_shape of = typed(300);
+    OWNED(sl_dataset_free) struct sl_dataset dataset;
+    OWNED(sl_graph_free) struct sl_graph unrolled = {0};
+    OWNED(sl_partition_free) struct sl_partition partition, plain_partition;
+    FREED sl_vertex *seeds = need(of.n_vertices, sizeof *seeds);
+    FREED sl_vertex *plain_seeds = need(of.n_vertices * N_RELATIONS, sizeof *plain_seeds);
+    make_dataset(&of, &dataset);
+    unroll(&dataset.graph, &unrolled);
+    partition = one_part(&dataset.graph);
+    plain_partition = one_part(&unrolled);
+    const uint32_t n_seeds = list_seeds(of.n_vertices, 2, seeds);
+    for (uint32_t i = 0; i < n_seeds * N_RELATIONS; i++) {
+        plain_seeds[i] = of.n_vertices + N_RELATIONS * seeds[i / N_RELATIONS] + i % N_RELATIONS;
+    }
+    for (uint32_t kind = 0; kind < 7; kind++) {
+        OWNED(hop_free) struct hop hop, plain;
+        struct hop_shape shape = kind < 3 ? shape_of(3, kind) : by_weight(3, kind - 3);
+        shape.normalised = kind < 2;
+        hop_open(&plain_partition, &shape, n_seeds * N_RELATIONS, plain_seeds, &plain);
+        shape.fanouts = same_fanouts;
+        hop_open(&partition, &shape, n_seeds, seeds, &hop);
+        hop.weighted = plain.weighted = kind > 0;
+        hop_bounds(&hop);
+        hop_bounds(&plain);
+        hop_draw(&hop, 3);
+        hop_draw(&plain, 3);
+        const struct group_block *b = &hop.pe[0].block, *wanted = &plain.pe[0].block;
+        assert_true(b->n_edges == wanted->n_edges && b->n_edges > n_seeds);
+        expect_same("edge sources", b->n_edges, 4, b->edge_sources, wanted->edge_sources);
+        expect_same("edge weights", b->n_edges, 4, b->edge_weights, wanted->edge_weights);
+        for (uint32_t i = 0; i < n_seeds * N_RELATIONS; i++) {
+            for (uint32_t e = wanted->edge_offsets[i]; e < wanted->edge_offsets[i + 1]; e++) {
+                assert_int_equal(b->edge_relations[e], i % N_RELATIONS);
+            }
+            if (i % N_RELATIONS == 0) {
+                assert_int_equal(b->edge_offsets[i / N_RELATIONS], wanted->edge_offsets[i]);
+            }
+        }
+    }
+}
+
+/* The mean of each relation that codelets/sums/relate.h computes is right on average, and gives constants exactly if
+ * weights are normalised. */
+TEST(test_means_by_relation)
+{
+    const struct graph_shape of = typed(120);
+    OWNED(sl_dataset_free) struct sl_dataset dataset;
+    OWNED(sl_partition_free) struct sl_partition partition;
+    sl_vertex seeds[120];
+    make_dataset(&of, &dataset);
+    partition = one_part(&dataset.graph);
+    const struct sl_graph *graph = &dataset.graph;
+    const uint32_t n_seeds = list_seeds(of.n_vertices, 4, seeds);
+    for (uint32_t kind = 0; kind < 6; kind++) {
+        OWNED(hop_free) struct hop hop;
+        struct moments moments[N_RELATIONS][120] = {0};
+        struct hop_shape shape = kind < 4 ? shape_of(6, 2) : by_weight(6, kind % 2);
+        shape.fanouts = kind % 2 == 0 ? fanouts : NULL;
+        shape.normalised = kind >= 2 && kind < 4;
+        hop_open(&partition, &shape, n_seeds, seeds, &hop);
+        hop.weighted = kind >= 4;
+        hop_bounds(&hop);
+        for (uint64_t step = 0; step < DRAWS; step++) {
+            hop_draw(&hop, step);
+            const struct group_block *b = &hop.pe[0].block;
+            for (uint32_t d = 0; d < n_seeds; d++) {
+                struct sl_edge_run part = {0};
+                for (uint32_t e = b->edge_offsets[d]; e < b->edge_offsets[d + 1]; e = part.end) {
+                    double sum = 0;
+                    double ones = 0;
+                    part = sl_run_at(b->edge_relations, e, b->edge_offsets[d + 1]);
+                    for (uint32_t i = e; i < part.end; i++) {
+                        sum += b->edge_weights[i] * row_of(source_id(b, b->edge_sources[i]));
+                        ones += b->edge_weights[i];
+                    }
+                    sum /= part.end - part.begin;
+                    moments[part.relation][d].sum += sum;
+                    moments[part.relation][d].squares += sum * sum;
+                    assert_true(!shape.normalised || fabs(ones - (part.end - part.begin)) < 1e-4);
+                }
+            }
+        }
+        for (uint32_t d = 0; d < n_seeds && !shape.normalised; d++) {
+            struct sl_edge_run part = {0};
+            const struct sl_destinations to = destinations_of(&hop, 0);
+            const struct sl_neighbours from = sl_neighbours_of(&to.part, seeds[d]);
+            while (sl_next_relation(graph->relations, &from, &part)) {
+                double exact = 0;
+                for (uint64_t e = from.first + part.begin; e < from.first + part.end; e++) {
+                    exact += (hop.weighted ? graph->weights[e] : 1) * row_of(graph->sources[e]);
+                }
+                exact /= part.end - part.begin;
+                const struct moments *m = &moments[part.relation][d];
+                const double mean = m->sum / DRAWS;
+                const double variance = fmax(0, m->squares / DRAWS - mean * mean);
+                expect_near_at("mean of a relation", d, mean, exact, 5.5 * sqrt(variance / DRAWS) + 1e-4);
+            }
+        }
+    }
+}
+
+TEST(test_partition_of_relations_is_invisible)
+{
+    const struct graph_shape of = typed(150);
+    OWNED(sl_dataset_free) struct sl_dataset dataset;
+    make_dataset(&of, &dataset);
+    for (uint32_t n_rounds = 0; n_rounds <= 2; n_rounds++) {
+        struct hop_shape shapes[] = {shape_of(4, n_rounds), by_weight(4, n_rounds), shape_of(5, n_rounds),
+                                     by_weight(5, n_rounds)};
+        shapes[2].fanouts = shapes[3].fanouts = fanouts;
+        for (int i = 0; i < 4; i++) {
+            expect_same_edges(&dataset, &shapes[i]);
+        }
+    }
+}
+
 /* ---- excluded edges, adjoint, extremes ---- */
 
 /* Edges u -> v of the table, as renumbered ids, are never drawn; the others are drawn as ever. */
@@ -734,7 +887,7 @@ TEST(test_adjoint)
 }
 
 /* A destination of 13,000 in-neighbours among others, and one without any. Edges have weights of 0 to 9. */
-static void make_hub(struct sl_partition *out)
+static void make_hub(bool with_relations, struct sl_partition *out)
 {
     enum { HUB = 13000 };
     OWNED(free_edges) struct edge_list edges = {.n_vertices = HUB + 40};
@@ -749,6 +902,16 @@ static void make_hub(struct sl_partition *out)
     for (uint64_t e = 0; e < graph.n_edges; e++) {
         graph.weights[e] = (float)(e * 7 % 10);
     }
+    if (with_relations) {
+        graph.n_relations = N_RELATIONS;
+        graph.relations = need_owned(graph.n_edges, sizeof *graph.relations);
+        for (sl_vertex v = 0; v < graph.n_vertices; v++) { /* half of the edges have relation 2 */
+            const uint64_t n = graph.offsets[v + 1] - graph.offsets[v];
+            for (uint64_t i = 0; i < n; i++) {
+                graph.relations[graph.offsets[v] + i] = (uint16_t)sl_min_u64(4 * i / n, 2);
+            }
+        }
+    }
     for (uint32_t v = 0; v < edges.n_vertices; v++) {
         parts[v] = v % 3 == 0 ? 0 : 2; /* PE 1 has nothing */
     }
@@ -760,7 +923,7 @@ TEST(test_many_neighbours)
     OWNED(sl_partition_free) struct sl_partition partition;
     sl_vertex seeds[40];
     OWNED(hop_free) struct hop hop;
-    make_hub(&partition);
+    make_hub(false, &partition);
     for (uint32_t i = 0; i < 40; i++) {
         seeds[i] = 13000 + i;
     }
@@ -821,16 +984,15 @@ static void open_hop_phase(struct hop *hop, uint32_t p, struct hop_phase *out)
     struct phase *phase = &out->phase;
     const uint32_t n_vertices = hop->partition->first[hop->n_parts];
     const size_t n_list = (size_t)hop->n_parts + 1 + pe->n_sources;
-    struct sl_sample_part part = part_of(hop->partition, p);
-    part.weights = hop->weighted ? part.weights : NULL;
-    open_phase(&part, 1, 0, 0, phase);
+    const struct sl_sample_part part = destinations_of(hop, p).part;
+    open_phase(&part, 1, 0, part.fanouts != NULL ? N_RELATIONS : 0, phase);
     memcpy(phase->ids, pe->frontier, pe->n_rows * sizeof *pe->frontier);
     phase->counts[sl_counts_rows(0)] = pe->n_rows;
     out->own = (struct sl_importance_handles){
         .list = phase_vector(phase, pe->candidates.list, n_list, 4),
         .most = phase_vector(phase, pe->most, n_list, 4),
         .candidates = phase_vector(phase, pe->candidates.words, sl_candidates_bytes(n_vertices, pe->n_sources), 1),
-        .bounds = phase_vector(phase, pe->state, (size_t)pe->n_part + 1, 4),
+        .bounds = phase_vector(phase, pe->state, (size_t)pe->n_bounds + 1, 4),
         .costs = phase_vector(phase, pe->costs, sl_costs_bytes(pe->n_part), 1),
         .room = phase_vector(phase, pe->room, pe->n_part, 4),
         .n_vertices = n_vertices};
@@ -914,7 +1076,7 @@ static void check_tasks(const struct sl_partition *partition, const struct hop_s
                     wanted->candidates.list);
         expect_same("room", pe->n_part, 4, pe->room, wanted->room);
         expect_same("state", 1, 4, pe->state, wanted->state);
-        expect_same("bounds", pe->n_rows, 4, pe->bounds, wanted->bounds);
+        expect_same("bounds", shape->fanouts != NULL ? pe->n_bounds : pe->n_rows, 4, pe->bounds, wanted->bounds);
         expect_same_block(&pe->block, &wanted->block, pe->n_rows);
         close_phase(phase);
     }
@@ -949,12 +1111,29 @@ TEST(test_tasks)
     }
 }
 
+TEST(test_tasks_of_relations)
+{
+    FIXTURE(2);
+    const struct graph_shape of = typed(400);
+    OWNED(sl_dataset_free) struct sl_dataset dataset;
+    OWNED(sl_partition_free) struct sl_partition partition;
+    sl_vertex seeds[400];
+    make_dataset(&of, &dataset);
+    make_split_of(&dataset, SPLIT_RANDOM, 3, &partition);
+    const uint32_t n_seeds = list_seeds(of.n_vertices, 3, seeds);
+    for (uint32_t kind = 0; kind < 8; kind++) {
+        struct hop_shape shape = kind % 2 == 0 ? shape_of(5, kind / 4 + 1) : by_weight(5, kind / 4);
+        shape.fanouts = kind % 4 < 2 ? NULL : fanouts;
+        check_tasks(&partition, &shape, true, n_seeds, seeds);
+    }
+}
+
 TEST(test_tasks_many_neighbours)
 {
     FIXTURE(1);
     OWNED(sl_partition_free) struct sl_partition partition;
     sl_vertex seeds[40];
-    make_hub(&partition);
+    make_hub(false, &partition);
     for (uint32_t i = 0; i < 40; i++) {
         seeds[i] = 13000 + i;
     }
@@ -962,6 +1141,14 @@ TEST(test_tasks_many_neighbours)
     check_tasks(&partition, &shape, false, 40, seeds);
     for (uint32_t n_rounds = 0; n_rounds <= 2; n_rounds += 2) {
         shape = by_weight(50, n_rounds);
+        check_tasks(&partition, &shape, true, 40, seeds);
+    }
+    sl_partition_free(&partition);
+    make_hub(true, &partition);
+    for (uint32_t n_rounds = 0; n_rounds <= 2; n_rounds += 2) {
+        shape = by_weight(50, n_rounds);
+        check_tasks(&partition, &shape, true, 40, seeds);
+        shape.fanouts = fanouts;
         check_tasks(&partition, &shape, true, 40, seeds);
     }
 }
