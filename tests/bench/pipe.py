@@ -5,7 +5,9 @@ layers: accuracy, epoch time on this machine, bytes an epoch, what a trace says 
 memory; and from how many layers on the pipeline sends less than graph parallelism, and would be faster on eight
 devices.
 
-usage: pipe.py PIPE_GNN
+usage: pipe.py PIPE_GNN [chunks]
+
+chunks: accuracy, time and memory of a pipeline of eight stages by the number of chunks, $CHUNKS of them.
 
 Datasets are looked for on $STARLING_DATA. $DATASETS, $MODELS, $LAYERS choose; $EPOCHS are trained for accuracy (of
 ogbn-arxiv $EPOCHS_ARXIV). Efficiency needs a StarPU with FxT. Without all three it takes hours: ogbn-arxiv's 32 layers
@@ -67,22 +69,38 @@ def measure(program, options, stages, ways, chunks, epochs):
             f"{done.summary['peak_rss_bytes'] / 8e6:.0f}"], sent, devices and devices[0]
 
 
-def main(program):
+def options_of(dataset):
+    """The options of a graph, and the epochs of its runs."""
+    if dataset == "ogbn-arxiv":
+        return "--features derived/node-feat-prone96.csv.gz --hidden 100".split(), os.environ.get("EPOCHS_ARXIV", "50")
+    split = "geom-gcn-0" if dataset == "squirrel" else "luo2024-60-20-20"
+    return f"--split {split} --hidden 64 --history-every 10".split(), os.environ.get("EPOCHS", "100")
+
+
+def by_chunks(program):
+    head("graph", "model", "chunks", "valid %", "test %", "epoch, s", "MB a PE")
+    for dataset in chosen("DATASETS", "amazon-computers coauthor-cs"):
+        of, epochs = options_of(dataset)
+        for model in chosen("MODELS", "gcnii resgcn"):
+            for chunks in chosen("CHUNKS", "1 2 4 8 16 32 64 128 256"):
+                done = run(program, ["--dataset", dataset, "--model", model, "--layers", chosen("LAYERS", "8")[0], *of,
+                                     "--stages=8", "--ways=1", f"--chunks={chunks}", "--lr=0.005", "--epochs", epochs,
+                                     "--eval-every=5"])
+                row(dataset, model, chunks, f"{100 * done.summary['best_valid_acc']:.2f}",
+                    f"{100 * done.summary['test_acc_at_best']:.2f}", f"{statistics.median(done.seconds()):.3f}",
+                    f"{done.summary['peak_rss_bytes'] / 8e6:.0f}")
+
+
+def by_modes(program):
     found = {}
     head("graph", "model", "layers", "mode", "test %", "epoch, s", "MB an epoch", "eight devices, s", "efficiency",
          "K / (K + S - 1)",
          "MB a PE")
     for dataset in chosen("DATASETS", "amazon-computers coauthor-cs ogbn-arxiv"):
-        epochs = os.environ.get("EPOCHS", "100")
-        if dataset == "ogbn-arxiv":
-            of, epochs = "--features derived/node-feat-prone96.csv.gz --hidden 100", os.environ.get("EPOCHS_ARXIV",
-                                                                                                    "50")
-        else:
-            split = "geom-gcn-0" if dataset == "squirrel" else "luo2024-60-20-20"
-            of = f"--split {split} --hidden 64 --history-every 10"
+        of, epochs = options_of(dataset)
         for model in chosen("MODELS", "gcn gcnii resgcn"):
             for layers in map(int, chosen("LAYERS", "8 16 32")):
-                options = ["--dataset", dataset, "--model", model, "--layers", str(layers), *of.split()]
+                options = ["--dataset", dataset, "--model", model, "--layers", str(layers), *of]
                 for mode, *shape in MODES:
                     cells, *found[dataset, model, layers, mode] = measure(program, options, *shape, epochs)
                     row(dataset, model, layers, mode, *cells)
@@ -98,4 +116,4 @@ def main(program):
         row(dataset, model, *ahead)
 
 
-main(*sys.argv[1:])
+{"modes": by_modes, "chunks": by_chunks}[(sys.argv[2:] or ["modes"])[0]](sys.argv[1])

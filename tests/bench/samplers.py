@@ -2,10 +2,12 @@
 # Copyright (c) 2026 the Starling authors
 """What samplers cost on ogbn-arxiv, as tables for doc/results.md.
 
-usage: samplers.py volumes|seconds|kappa|policies COOP_SAGE [NUMBER ..]
+usage: samplers.py volumes|batches|budget|seconds|kappa|policies COOP_SAGE [NUMBER ..]
 
 volumes: W(PB) <= P W(B). Input rows of an epoch with four cooperating PEs and with four independent PEs, with the same
 seeds in each step, which are vertices or links. Exit status 1 if cooperation needs more rows.
+batches [B ..]: W(B) / B. Input rows of an epoch for each seed, with B seeds a step and one PE.
+budget [N [EPOCHS]]: steps of N input rows (--vertex-budget): their seeds, and scores by the rows that were read.
 seconds [ROUNDS [EPOCHS]]: seconds of an epoch of the same, 3 layers of 256, by turns.
 kappa [KAPPA ..]: the share of input rows that a row cache misses in the first epoch. One PE of 128 seeds; the cache
 has a fifth of the vertices. policies: the same for each --feature-cache-policy.
@@ -70,6 +72,40 @@ def volumes(program):
     return failed
 
 
+def batches(program, *sizes):
+    sizes = sizes or (16, 64, 256, 1024, 4096, 16384)
+    head("sampler", *(f"B = {size}" for size in sizes))
+    for sampler in SAMPLERS:
+        done = [run(program, [*ARXIV, "--pes=1", "--hidden", "8", "--fanout=10,10,10", f"--batch-size={size}", "--epochs",
+                              "1", "--eval-every=0", *options_of(sampler)]).epochs[0]["vertices"] for size in sizes]
+        row(sampler, *(f"{rows[-1] / rows[0]:.1f}" for rows in done))
+
+
+def budget(program, rows=25000, epochs=15):
+    marks = [40e6, 80e6, 160e6]
+    head("sampler", "seeds a step", "rows a step", "rows an epoch", "test % at best",
+         *(f"valid % after {mark / 1e6:.0f} M rows" for mark in marks))
+    for sampler in SAMPLERS:
+        done = run(program, [*ARXIV, "--pes=1", "--batch-size=128", "--vertex-budget", str(rows), "--hidden", "128",
+                             "--fanout=10,10,10", "--epochs", str(epochs), "--lr=0.003", "--norm=batch",
+                             *options_of(sampler)])
+        last = done.epochs[-1]
+        seeds, found = last["vertices"][0], last["vertices"][-1]
+        row(sampler, last["batch"], f"{found * last['batch'] / seeds:.0f}", f"{found / 1e6:.2f} M",
+            f"{100 * done.summary['test_acc_at_best']:.2f}", *(score_after(done.epochs, mark) for mark in marks))
+
+
+def score_after(epochs, rows):
+    """The validation accuracy when so many rows were read, between those of the epochs before and after."""
+    read, score = 0, 0
+    for epoch in epochs:
+        more = epoch["vertices"][-1]
+        if read + more >= rows:
+            return f"{100 * (score + (epoch['valid_acc'] - score) * (rows - read) / more):.2f}"
+        read, score = read + more, epoch["valid_acc"]
+    return "-"
+
+
 def seconds(program, rounds=2, epochs=2):
     common = [*ARXIV, "--layers=3", "--hidden", "256", "--fanout=10,10,10", "--pes=4", "--batch-size=1024", "--epochs",
               str(epochs), "--eval-every=0"]
@@ -112,5 +148,5 @@ def policies(program):
 
 
 if __name__ == "__main__":
-    measure = {"volumes": volumes, "seconds": seconds, "kappa": kappa, "policies": policies}[sys.argv[1]]
+    measure = {"volumes": volumes, "batches": batches, "budget": budget, "seconds": seconds, "kappa": kappa, "policies": policies}[sys.argv[1]]
     sys.exit(measure(sys.argv[2], *map(int, sys.argv[3:])))

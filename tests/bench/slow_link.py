@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: MIT
 # Copyright (c) 2026 the Starling authors
-"""Gossip against all-reduce over a slow network: four network namespaces of this machine are four machines with one
-process each, and wire.c carries their packets with a delay (ms) and a limit (Mbit/s in each direction). Prints a table
-of seconds an epoch, median and range, and of weights sent. The runs of a network take turns. Needs a build with MPI,
-and root.
+"""Ways to train over a slow network: four network namespaces of this machine are four machines with one process each,
+and wire.c carries their packets with a delay (ms) and a limit (Mbit/s in each direction). Prints a table of seconds an
+epoch, median and range, and of bytes sent. The runs of a network take turns. Needs a build with MPI, and root.
 
-usage: slow_link.py COOP_SAGE WIRE [ROUNDS [3]]
+usage: slow_link.py sync|groups|pipe PROGRAM WIRE [ROUNDS [3]]
+
+sync: all-reduce and gossip. groups: cooperative and independent minibatches. Both are of coop_sage. pipe, of pipe_gnn:
+graph parallelism, a pipeline, and two stages of two ways.
 """
 
 import os
@@ -15,12 +17,20 @@ import subprocess
 import sys
 import tempfile
 
-from turns import Run, head, row, skip
+from turns import ARXIV, Run, head, row, skip, spread
 
 NETWORKS = [(0, 10000), (1, 1000), (1, 100)]
-SYNCS = ["allreduce", "dissemination", "cube"]
-OPTIONS = """--dataset amazon-computers --split luo2024-60-20-20 --pes 4 --group-size 1 --layers 2 --norm layer
-    --batch-size 32 --hidden 64 --fanout 5,5 --epochs 4 --eval-every 0 --lr 0.01 --cpus 1 --quiet""".split()
+COMPUTERS = "--dataset amazon-computers --split luo2024-60-20-20 --hidden 64"
+EVERY = "--eval-every 0 --lr 0.01 --cpus 1 --quiet"
+# the options of all ways, and the ways; the others are compared with the first
+TABLES = {
+    "sync": (f"{COMPUTERS} --pes 4 --group-size 1 --layers 2 --norm layer --batch-size 32 --fanout 5,5 --epochs 4",
+             ["--sync allreduce", "--sync dissemination", "--sync cube"]),
+    "groups": (f"{' '.join(ARXIV)} --pes 4 --layers 2 --hidden 64 --fanout 10,10 --batch-size 1024 --epochs 3",
+               ["--group-size 4", "--group-size 2", "--group-size 1"]),
+    "pipe": (f"{COMPUTERS} --model resgcn --layers 16 --epochs 4",
+             ["--stages 1 --ways 4 --chunks 4", "--stages 2 --ways 2 --chunks 16", "--stages 4 --ways 1 --chunks 16"]),
+}
 MPI = """-q --allow-run-as-root --mca oob_tcp_if_include wire --mca btl_tcp_if_include wire --mca btl self,tcp
     --mca pml ob1 --mca mpi_yield_when_idle 1 --bind-to none -np 4""".split()
 SHELL = """#!/bin/sh
@@ -46,39 +56,40 @@ def connect(wire, delay, mbit):
     return carrier
 
 
-def train(program, folder, sync):
+def train(program, folder, options):
     """A run of four processes."""
     metrics = os.path.join(folder, "metrics")
     first = ["timeout", "600", "ip", "netns", "exec", MACHINES[0], "unshare", "--uts", "sh", "-c",
              'hostname "$0"; exec "$@"']
     return Run([*first, MACHINES[0], "mpirun", "--mca", "plm_rsh_agent", os.path.join(folder, "shell"), "--host",
                 ",".join(machine + ":1"
-                         for machine in MACHINES), *MPI, program, *OPTIONS, "--sync", sync, "--metrics", metrics],
+                         for machine in MACHINES), *MPI, program, *options.split(), "--metrics", metrics],
                metrics)
 
 
-def measure(program, wire, rounds, folder):
-    print(f"`mpirun -np 4 coop_sage {' '.join(OPTIONS)} --sync ...`, {rounds} rounds\n")
-    head("network", "sync", "epoch, s", "range", "MB a machine and epoch", "all-reduce / this")
+def measure(table, program, wire, rounds, folder):
+    options, ways = TABLES[table]
+    options += " " + EVERY
+    print(f"`mpirun -np 4 {os.path.basename(program)} {options} ...`, {rounds} rounds\n")
+    head("network", "way", "epoch, s", "MB a machine and epoch", "first / this")
     for delay, mbit in NETWORKS:
         carrier = connect(wire, delay, mbit)
         try:
-            found = {sync: [] for sync in SYNCS}
+            found = {way: [] for way in ways}
             for _ in range(rounds):
-                for sync in SYNCS:
-                    found[sync] += train(program, folder, sync).epochs[1:]
+                for way in ways:
+                    found[way] += train(program, folder, f"{options} {way}").epochs[1:]
         finally:
             carrier.kill()
             carrier.wait()
-        base = statistics.median(epoch["seconds"] for epoch in found["allreduce"])
-        for sync, epochs in found.items():
+        base = statistics.median(epoch["seconds"] for epoch in found[ways[0]])
+        for way, epochs in found.items():
             seconds = [epoch["seconds"] for epoch in epochs]
-            median = statistics.median(seconds)
-            row(f"{delay} ms, {mbit} Mbit/s", sync, f"{median:.3f}", f"{min(seconds):.3f} .. {max(seconds):.3f}",
-                f"{epochs[-1]['bytes']['weights'] / 4e6:.2f}", f"{base / median:.2f}")
+            row(f"{delay} ms, {mbit} Mbit/s", way, spread(seconds), f"{epochs[-1]['bytes']['between_ranks'] / 4e6:.2f}",
+                f"{base / statistics.median(seconds):.2f}")
 
 
-def main(program, wire, rounds=3):
+def main(table, program, wire, rounds=3):
     if not shutil.which("mpirun"):
         skip("there is no mpirun; ./bootstrap --with-mpi installs it")
     if not shutil.which("ip") or subprocess.run(["unshare", "--net", "--uts", "true"],
@@ -93,7 +104,7 @@ def main(program, wire, rounds=3):
             for machine in MACHINES:
                 ip("netns", "add", machine)
                 ip("-n", machine, "link", "set", "lo", "up")
-            measure(os.path.realpath(program), os.path.realpath(wire), int(rounds), folder)
+            measure(table, os.path.realpath(program), os.path.realpath(wire), int(rounds), folder)
         finally:
             for machine in MACHINES:
                 subprocess.run(["ip", "netns", "del", machine], stderr=subprocess.DEVNULL, check=False)
