@@ -137,7 +137,7 @@ expect 0 'valid' --load q.safetensors $run --epochs 0 --predict p.npy --metrics 
 # A saved model says what it was trained with; one that does not is taken by its tensors (tests/unit/runtime/test_model.c).
 expect 0 '' $run --epochs 1 --norm batch --residual --layers 3 --save normed.safetensors
 expect 0 'valid' $run --epochs 0 --norm batch --residual --layers 3 --load normed.safetensors
-expect 2 "--activation: found 'gelu', expected 'relu', .*normed.safetensors" $run --epochs 0 --activation gelu --load normed.safetensors
+expect 2 "--activation: found 'gelu', expected 'relu', .*normed.safetensors" $run --epochs 0 --activation gelu --layers 3 --load normed.safetensors
 expect 2 "--norm: found 'none', expected 'batch', .*normed.safetensors" $run --epochs 0 --norm none --layers 3 --load normed.safetensors
 expect 2 "--residual: found 'no', expected 'yes', .*normed.safetensors" $run --epochs 0 --no-residual --layers 3 --load normed.safetensors
 expect 2 "--residual: found 'yes', expected 'no'" $run --epochs 0 --residual --load q.safetensors
