@@ -792,6 +792,7 @@ static const struct variant {
     {"model=resgcn hidden=20 dropout=0.3 input-dropout=0.1", false},
     {"model=gat norm=layer hidden=72 dropout=0.3 input-dropout=0.1 residual", false},
     {"model=gat sampler=full hidden=24 dropout=0", true},
+    {"model=gatv2 sampler=full norm=layer hidden=72 dropout=0.3 skip", false},
     {"model=resgcn sampler=full hidden=24 dropout=0", true},
     {"model=gin sampler=full norm=layer hidden=24 dropout=0.3 input-dropout=0.1", false},
     {"model=rgcn norm=layer hidden=24 dropout=0.3 input-dropout=0.1", false},

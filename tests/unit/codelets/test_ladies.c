@@ -152,23 +152,26 @@ static double plain_level(const struct sl_ladies_rule *rule, uint32_t n, const d
 
 TEST(test_level)
 {
-    static const uint32_t sizes[] = {1, 20, 300, 899};
+    static const uint32_t sizes[] = {1, 20, 300, 899, 0}; /* 0: as many as there are sources */
     OWNED(sl_dataset_free) struct sl_dataset dataset;
     make_dataset(&power_law, &dataset);
     const uint32_t n_vertices = dataset.graph.n_vertices;
     FREED float *costs = need(n_vertices, sizeof *costs);
-    for (int i = 0; i < 16; i++) {
-        const struct sl_ladies_rule rule = rule_of(sizes[i / 4], i % 2, i / 2 % 2);
+    for (int i = 0; i < 20; i++) {
+        struct sl_ladies_rule rule = rule_of(sizes[i / 4], i % 2, i / 2 % 2);
         OWNED(sl_partition_free) struct sl_partition partition = one_part(&dataset.graph);
         OWNED(layer_free) struct layer layer;
         FREED double *pi = importances(&dataset.graph, 9, rule.weighted);
         uint32_t n_positive = 0;
-        layer_open(&partition, &rule, 9, &layer);
-        find_costs(&layer, 3);
-        const uint32_t n = list_costs(&layer.hop, costs);
         for (uint32_t v = 0; v < n_vertices; v++) {
             n_positive += pi[v] > 0;
         }
+        if (rule.size == 0) {
+            rule.size = n_positive;
+        }
+        layer_open(&partition, &rule, 9, &layer);
+        find_costs(&layer, 3);
+        const uint32_t n = list_costs(&layer.hop, costs);
         if (n_positive <= rule.size) {
             assert_true(isinf(layer.level.level) && n == n_positive);
             continue;
