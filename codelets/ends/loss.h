@@ -89,8 +89,8 @@ enum sl_status sl_loss_submit(const struct sl_task_args *head, starpu_data_handl
                               const struct sl_loss_handles *rows, uint32_t row0, double scale, starpu_data_handle_t gz,
                               starpu_data_handle_t loss);
 
-/* total = sum of the n partial losses, in a tree (codelets/ends/tree.h). leaf: of each, in any order; segment k of a loss
- * belongs to leaf + k. If the sum is not finite, the run fails with SL_ENUMERIC, unless `watched`: the caller then
+/* total = sum of the n partial losses, in a tree (codelets/ends/tree.h). leaf: of each, in any order; segment k of a
+ * loss belongs to leaf + k. If the sum is not finite, the run fails with SL_ENUMERIC, unless `watched`: the caller then
  * checks the sum. parts: host memory, [leaf] += each partial loss; or NULL. Runs on CPU workers only, since the host
  * reads the sum and a partial loss has only eight bytes. */
 enum sl_status sl_loss_sum_submit(const struct sl_task_args *head, uint32_t n, const starpu_data_handle_t *losses,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The sum in a tree: each thread sums some entries, partial sum after partial sum. The addresses of the partial sums are
- * kernel parameters, so a launch takes only some of them. More are added by several launches: subtree by subtree, and
- * inside a leaf from the result so far on. */
+ * The sum in a tree: each thread sums some entries, partial sum after partial sum. The addresses of the partial sums
+ * are kernel parameters, so a launch takes only some of them. More are added by several launches: subtree by subtree,
+ * and inside a leaf from the result so far on. */
 #include "codelets/bf16.cuh"
 
 #include "codelets/ends/reduce.h"

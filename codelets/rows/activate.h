@@ -218,10 +218,10 @@ struct sl_activate_layer {
     starpu_data_handle_t dataset_ids;  /* dropout */
 };
 
-/* Local. z and h are chunks [D x F], gate a chunk [D x F] of sl_activate_gate_dtype. The chunk begins at row row0 of the
- * frontier; head->hop is its level. residual: NULL, or a chunk of the level above, whose row residual_row0 + i is the
- * vertex of row i. h and the residual are both sl_real or both bf16. If they are bf16 and there is no norm, z may be
- * bf16 too. */
+/* Local. z and h are chunks [D x F], gate a chunk [D x F] of sl_activate_gate_dtype. The chunk begins at row row0 of
+ * the frontier; head->hop is its level. residual: NULL, or a chunk of the level above, whose row residual_row0 + i is
+ * the vertex of row i. h and the residual are both sl_real or both bf16. If they are bf16 and there is no norm, z may
+ * be bf16 too. */
 enum sl_status sl_activate_forward_submit(const struct sl_task_args *head, const struct sl_activate_layer *layer,
                                           uint32_t row0, starpu_data_handle_t z, starpu_data_handle_t residual,
                                           uint32_t residual_row0, starpu_data_handle_t gate, starpu_data_handle_t h);

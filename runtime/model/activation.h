@@ -2,8 +2,8 @@
  * Copyright (c) 2026 the Starling authors
  *
  * Runs a layer of any kind through the functions in its kind's table. A hidden layer ends with
- * h = dropout(activation(norm(z))) (+ the layer's input); the backward pass begins with the adjoint. Batch norm takes its
- * statistics over groups (codelets/rows/activate.h, batchnorm.h).
+ * h = dropout(activation(norm(z))) (+ the layer's input); the backward pass begins with the adjoint. Batch norm takes
+ * its statistics over groups (codelets/rows/activate.h, batchnorm.h).
  */
 #ifndef SL_RUNTIME_MODEL_ACTIVATION_H
 #define SL_RUNTIME_MODEL_ACTIVATION_H

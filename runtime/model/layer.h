@@ -63,8 +63,8 @@ enum sl_role {
     SL_ROWS_SCALES,
     /* Sums of the features of in-edges. */
     SL_ROWS_EDGES,
-    /* For a layer of two products: the output of the first product, the gate of its activation, and the result. For gatv2:
-     * the rows R. */
+    /* For a layer of two products: the output of the first product, the gate of its activation, and the result. For
+     * gatv2: the rows R. */
     SL_ROWS_T,
     SL_ROWS_GATE_INNER,
     SL_ROWS_INNER,

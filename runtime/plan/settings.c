@@ -175,10 +175,10 @@ static const struct sl_option options[] = {
      .help = "Add a layer's input to its output if both have the same width",
      .of_model = true},
     {.name = "input-layer", .group = "model", .programs = COOP, .kind = SL_OPTION_FLAG, .offset = FIELD(input_layer),
-     .help = "Put a product and the activation before the first layer (not with gcnii and resgcn, whose first layer is such). In "
-             "a typed dataset each type with features thus gets a projection to --hidden, and each vertex without "
-             "features a trained vector. If features are sparse, Adam leaves vectors that a step did not read as they "
-             "are",
+     .help = "Put a product and the activation before the first layer (not with gcnii and resgcn, whose first layer "
+             "is such). In a typed dataset each type with features thus gets a projection to --hidden, and each "
+             "vertex without features a trained vector. If features are sparse, Adam leaves vectors that a step did "
+             "not read as they are",
      .of_model = true},
     {.name = "edge-weights", .group = "model", .kind = SL_OPTION_CHOICE, .offset = FIELD(edge_weights),
      .choices = "none,probability,factor,both", .initial = "none",

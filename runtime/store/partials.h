@@ -30,8 +30,8 @@ struct sl_partials {
 /* Make an empty list for up to `room` matrices. SL_ENOMEM. */
 enum sl_status sl_partials_open(uint32_t room, struct sl_partials *out);
 
-/* Take the next matrix of the list, of a leaf, registering it if it is new. All matrices of a list are [n_rows x n_columns] of
- * `dtype`. SL_EINTERNAL: the list is full. SL_EINVAL. */
+/* Take the next matrix of the list, of a leaf, registering it if it is new. All matrices of a list are
+ * [n_rows x n_columns] of `dtype`. SL_EINTERNAL: the list is full. SL_EINVAL. */
 enum sl_status sl_partials_next(struct sl_partials *partials, uint32_t leaf, uint32_t n_rows, uint32_t n_columns,
                                 enum sl_dtype dtype, starpu_data_handle_t *out);
 

@@ -254,8 +254,6 @@ def rates(optim, options):
     warmup, (kind, *of) = int(options.get("lr-warmup", 0)), options.get("lr-schedule", "none").split(":")
     if warmup > 1:
         yield torch.optim.lr_scheduler.LinearLR(optim, 1 / warmup, 1, warmup - 1)
-    if kind == "cosine":
-        yield torch.optim.lr_scheduler.CosineAnnealingLR(optim, int(options["epochs"]))
     if kind == "step":
         yield torch.optim.lr_scheduler.StepLR(optim, int(of[0]), float(of[1]))
 

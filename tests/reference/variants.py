@@ -30,7 +30,6 @@ def weigh(case):
 
 
 SCHEDULES = {
-    "gcn3": {"lr-warmup": "2", "lr-schedule": "cosine", "epochs": "4"},
     "sage2": {"optimizer": "adamw", "lr-warmup": "3", "lr-schedule": "step:2:0.5", "epochs": "3"},
 }
 

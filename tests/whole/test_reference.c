@@ -253,11 +253,7 @@ TEST(test_float)
     check_files(sizeof cases / sizeof *cases, cases, check_file);
 }
 
-/* --optimizer, --lr-schedule and --lr-warmup: tests/reference/variants.py. */
-static const char *const schedules[] = {"schedule_gcn3", "schedule_sage2"};
-
-static const char *const attention[] = {"gat2_skip", "gatv2_2",      "gatv2_3_skip",
-                                        "gat3_elu",  "gatv2_3_gelu", "gat2_leaky_relu"};
+static const char *const attention[] = {"gat2_skip", "gatv2_2", "gatv2_3_skip", "gat3_elu", "gatv2_3_gelu"};
 
 /* --edge-weights factor: tests/reference/variants.py. */
 TEST(test_edge_weights)
@@ -291,9 +287,11 @@ TEST(test_typed)
     check_closely(sizeof typed / sizeof *typed, typed, fmin(TOLERANCE, 1e-5));
 }
 
+/* --optimizer, --lr-schedule and --lr-warmup: tests/reference/variants.py. */
 TEST(test_schedules)
 {
-    check_closely(sizeof schedules / sizeof *schedules, schedules, fmin(TOLERANCE, 1e-5));
+    static const char *const name = "schedule_sage2";
+    check_closely(1, &name, fmin(TOLERANCE, 1e-5));
 }
 
 /* tests/reference/attention.py, likewise. */
