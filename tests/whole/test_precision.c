@@ -332,8 +332,8 @@ TEST(test_attention_on_device)
     const struct sl_chunks gz_rows = matrix_alone((void *[]){gz_there});
     const struct sl_chunks sides_rows = matrix_alone((void *[]){sides});
     const struct sl_edges edges = {.n_rows = SUMS, .offsets = there->offsets, .sources = there->sources, .x = &x};
-    const struct sl_attend_back block = {heads, there->back_offsets, there->back_rows, &gz_rows, &sides_rows, NULL,
-                                         NULL};
+    const struct sl_attend_back block = {
+        heads, there->back_offsets, there->back_rows, &gz_rows, &sides_rows, NULL, NULL, NULL};
     struct sl_gradient g = {0, ROWS, U_COLUMNS, gu, NULL};
     const struct sl_asked asked = {inverse, 1, 0};
     expect_launched(sl_attend_forward_cuda(NULL, heads, &edges, 0, z, lse));

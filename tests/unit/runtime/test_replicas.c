@@ -320,7 +320,7 @@ TEST(test_equal_gradients)
             for (int i = 0; i < WIDTH; i++) {
                 share[i] = (sl_real)(floor(4096 * noise(3, (size_t)i)) / 4096);
             }
-            sl_reduce_cpu(n, WIDTH, shares, sum);
+            sl_reduce_cpu(n, WIDTH, shares, (uint32_t[]){0, 1, 2, 3, 4, 5, 6, 7}, sum);
             for (uint64_t step = 0; step < 4; step++) {
                 for (uint32_t r = 0; r < n; r++) {
                     put(&b, r, false,
