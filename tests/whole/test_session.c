@@ -471,7 +471,7 @@ static void check_loop(const char *schedule, const double *rates)
     world_open(&dataset, &settings, 9, &w);
     for (uint32_t step = 0; step < 9; step++) {
         struct sl_adam adam = adam_of(&settings, step);
-        adam.lr *= rates[step / 3];
+        adam.lr = settings.lr * rates[step / 3];
         struct sl_step_sizes sizes;
         starpu_data_handle_t handle;
         double loss = NAN;
