@@ -73,25 +73,9 @@ void sl_reduce_cpu(uint32_t n, size_t n_entries, const sl_real *const *partials,
     const struct terms terms = {.n = n, .partial = partials, .leaf = leaf};
     if (n == 0) {
         memset(out, 0, n_entries * sizeof *out);
+        return;
     }
     sum_range(&terms, 0, n_entries, out);
-}
-
-double sl_tree_sum(uint32_t n, const uint32_t *leaf, const double *terms)
-{
-    double sum[SL_TREE_DEPTH + 1] = {0}; /* those that wait, and the one in hand */
-    struct sl_tree tree = {0};
-    for (uint32_t i = 0; i < n; i++) {
-        uint32_t at = tree.n;
-        if (sl_tree_begins(leaf, i)) {
-            sum[at] = 0;
-        }
-        sum[at] += terms[i];
-        for (uint32_t n_met = sl_tree_meet(&tree, n, leaf, i); n_met > 0; n_met--, at--) {
-            sum[at - 1] += sum[at];
-        }
-    }
-    return sum[0];
 }
 
 /* A sum of matrices [n_rows x n_columns] with few rows that are not zero. Each matrix, and out, has an int8 for each

@@ -41,7 +41,7 @@ SL_INLINE uint32_t sl_tree_meets(uint32_t a, uint32_t b)
 }
 
 /* After term i: the number of waiting sums that are added to the sum in hand, the last one first. It then waits, unless
- * its leaf goes on or i is the last term. tree: {0} before the first term. */
+ * its leaf goes on or i is the last term. tree->n is 0 before the first term. */
 SL_INLINE uint32_t sl_tree_meet(struct sl_tree *tree, uint32_t n, const uint32_t *leaf, uint32_t i)
 {
     const uint32_t n_waiting = tree->n;
@@ -63,7 +63,23 @@ SL_INLINE uint32_t sl_tree_meet(struct sl_tree *tree, uint32_t n, const uint32_t
 }
 
 /* The sum of n numbers. */
-SL_EXTERN_C double sl_tree_sum(uint32_t n, const uint32_t *leaf, const double *terms);
+static inline double sl_tree_sum(uint32_t n, const uint32_t *leaf, const double *terms)
+{
+    double sum[SL_TREE_DEPTH + 1] = {0}; /* those that wait, and the one in hand */
+    struct sl_tree tree;
+    tree.n = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t at = tree.n;
+        if (sl_tree_begins(leaf, i)) {
+            sum[at] = 0;
+        }
+        sum[at] += terms[i];
+        for (uint32_t n_met = sl_tree_meet(&tree, n, leaf, i); n_met > 0; n_met--, at--) {
+            sum[at - 1] += sum[at];
+        }
+    }
+    return sum[0];
+}
 
 /* Make room for a term of a leaf behind the n terms with this leaf or an earlier one. Returns its place. */
 static inline uint32_t sl_tree_place(uint32_t n, uint32_t *leaf, uint32_t of)

@@ -9,6 +9,7 @@
  * subtree: its own partial sums, and the sums that it receives of subtrees to the right. The first rank has the result,
  * which goes down the same way. The additions are those of a single process, so the bits are equal too. Losses of
  * decoupled ranks (sl_plan_decoupled) are added by rank 0 at the end of the epoch, in the same tree. */
+#include <assert.h>
 #include <string.h>
 
 #include "codelets/ends/loss.h"
@@ -201,6 +202,7 @@ static uint32_t subtree(uint32_t leaf)
 
 static int64_t tag_of_subtree(const struct tree_sum *s, uint32_t leaf)
 {
+    assert(leaf <= UINT16_MAX);
     return s->tag + ((int64_t)leaf << 40);
 }
 
@@ -258,7 +260,7 @@ static enum sl_status send_down(struct sl_transport *transport, const struct tre
     return SL_OK;
 }
 
-/* A rank's leaves are those of one or more subtrees, which it sends to the left one after the other. */
+/* A rank's leaves are one subtree or several. It adds them up and sends each to the left. */
 static enum sl_status add_up(struct sl_transport *transport, const struct sl_task_args *head, const struct tree_sum *s)
 {
     const uint32_t rank = transport->plan->rank;
