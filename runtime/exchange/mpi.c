@@ -23,7 +23,7 @@
 
 /* Data of this kind. */
 struct mpi {
-    /* Sums received, of subtrees, [SL_TREE_DEPTH] of each sum: [parameter][replica], then losses. NULL until needed. */
+    /* Sums of subtrees, [1 + SL_TREE_DEPTH] of each sum: [parameter][replica], then losses. NULL until needed. */
     starpu_data_handle_t **received;
     starpu_data_handle_t *list; /* the terms of a sum, and their leaves */
     uint32_t *leaf;
@@ -61,7 +61,7 @@ static void close_transport(struct sl_transport *transport)
     struct mpi *m = transport->own;
     sl_transport_close(&m->within);
     for (uint32_t k = 0; m->received != NULL && k < n_sums(transport); k++) {
-        for (uint32_t i = 0; m->received[k] != NULL && i < SL_TREE_DEPTH; i++) {
+        for (uint32_t i = 0; m->received[k] != NULL && i <= SL_TREE_DEPTH; i++) {
             sl_handle_close(m->received[k][i]);
         }
         sl_free(m->received[k]);
@@ -179,7 +179,10 @@ struct tree_sum {
     const struct sl_transport_losses *losses; /* NULL: gradients */
     const struct sl_partials *partials;
     starpu_data_handle_t sum;
-    starpu_data_handle_t *received; /* [SL_TREE_DEPTH], kept for the run */
+    /* A subtree's sum on its way to the left, and [SL_TREE_DEPTH] sums received. All are kept for the run: steps write
+     * them one after the other, so that messages of equal tags keep the order of the steps. */
+    starpu_data_handle_t part;
+    starpu_data_handle_t *received;
     int64_t tag;                    /* tag of subtree 0; the result has tag + 1 */
 };
 
@@ -220,13 +223,21 @@ static enum sl_status add_term(struct mpi *m, uint32_t *n, uint32_t leaf, starpu
     return SL_OK;
 }
 
+/* A handle for a sum, kept for the run. */
+static enum sl_status keep_sum(const struct tree_sum *s, starpu_data_handle_t *handle)
+{
+    if (*handle != NULL) {
+        return SL_OK;
+    }
+    return sl_matrix_register(sl_handle_rows(s->sum), sl_handle_columns(s->sum), sl_handle_dtype(s->sum), handle);
+}
+
 /* Add up the subtree of leaves first .. end - 1, which begins with a leaf of this rank: its own terms, and the subtrees
  * received from ranks to the right. */
 static enum sl_status add_subtree(struct sl_transport *transport, const struct sl_task_args *head,
-                                  const struct tree_sum *s, uint32_t first, uint32_t end)
+                                  const struct tree_sum *s, uint32_t first, uint32_t end, starpu_data_handle_t out)
 {
     struct mpi *m = transport->own;
-    const enum sl_dtype dtype = s->losses != NULL ? SL_DTYPE_F64 : SL_DTYPE_REAL;
     uint32_t n = 0;
     uint32_t k = 0;
     for (uint32_t i = 0; i < s->partials->n; i++) {
@@ -236,16 +247,14 @@ static enum sl_status add_subtree(struct sl_transport *transport, const struct s
     }
     for (uint32_t leaf = first_leaf(transport, transport->plan->rank + 1); leaf < end; leaf += subtree(leaf)) {
         starpu_data_handle_t *received = &s->received[k++];
-        if (*received == NULL) {
-            SL_CHECK(sl_matrix_register(sl_handle_rows(s->sum), sl_handle_columns(s->sum), dtype, received));
-        }
+        SL_CHECK(keep_sum(s, received));
         SL_CHECK(sl_ranks_receive(*received, rank_of(transport, leaf), tag_of_subtree(s, leaf)));
         SL_CHECK(add_term(m, &n, leaf, *received));
     }
     if (s->losses != NULL) {
-        return sl_loss_sum_submit(head, n, m->list, m->leaf, s->losses->watched, NULL, s->sum);
+        return sl_loss_sum_submit(head, n, m->list, m->leaf, s->losses->watched, NULL, out);
     }
-    return sl_reduce_submit(head, n, m->list, m->leaf, s->sum);
+    return sl_reduce_submit(head, n, m->list, m->leaf, out);
 }
 
 /* Send the result to the ranks that sent the last of their subtrees here. end: of this rank's last subtree. */
@@ -273,11 +282,11 @@ static enum sl_status add_up(struct sl_transport *transport, const struct sl_tas
     for (; rank != s->ranks.begin && first < next; first = end) {
         end = sl_min_u32(first + subtree(first), all);
         left = rank_of(transport, sl_max_u32(first - subtree(first), begin));
-        SL_CHECK(add_subtree(transport, head, s, first, end));
-        SL_CHECK(sl_ranks_send(s->sum, left, tag_of_subtree(s, first)));
+        SL_CHECK(add_subtree(transport, head, s, first, end, s->part));
+        SL_CHECK(sl_ranks_send(s->part, left, tag_of_subtree(s, first)));
     }
     if (rank == s->ranks.begin) {
-        SL_CHECK(add_subtree(transport, head, s, first, end));
+        SL_CHECK(add_subtree(transport, head, s, first, end, s->sum));
     } else {
         SL_CHECK(sl_ranks_receive(s->sum, left, s->tag + 1));
     }
@@ -291,9 +300,14 @@ static enum sl_status sum_tree(struct sl_transport *transport, const struct sl_t
     struct mpi *m = transport->own;
     const uint32_t rank = transport->plan->rank;
     if (m->received[number] == NULL) {
-        SL_CHECK(sl_alloc_zero(SL_TREE_DEPTH, sizeof **m->received, "sums of other ranks", &m->received[number]));
+        SL_CHECK(sl_alloc_zero(1 + SL_TREE_DEPTH, sizeof **m->received, "sums of other ranks", &m->received[number]));
     }
-    s->received = m->received[number];
+    s->part = s->sum; /* a gradient is kept for the run */
+    s->received = m->received[number] + 1;
+    if (s->losses != NULL) { /* a loss is of one step */
+        SL_CHECK(keep_sum(s, m->received[number]));
+        s->part = m->received[number][0];
+    }
     if (rank >= s->ranks.begin && rank < s->ranks.end) {
         SL_CHECK(add_up(transport, head, s));
     }

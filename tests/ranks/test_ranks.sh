@@ -41,6 +41,7 @@ done <<'RUNS'
 sage 2 --dataset dense --pes 4 --dropout 0.3
 sage-by-3 3 --dataset dense --pes 7 --norm layer --residual --layers 3 --depth 4
 sage-by-4 4 --dataset sparse --pes 4 --input-dropout 0.2 --depth 1
+last-few-seeds 3 --dataset dense --pes 7 --batch-size 10 --epochs 4
 gcn 2 --dataset dense --pes 4 --group-size 2 --model gcn --norm batch
 gat 3 --dataset dense --pes 4 --model gat --heads 3 --dropout 0.2
 gatv2 3 --dataset sparse --pes 4 --model gatv2 --heads 3 --skip --dropout 0.2
