@@ -622,7 +622,7 @@ static enum sl_status write_table(const char *path, const struct sl_dataset *dat
     fprintf(writer.stream, "id,split\n");
     for (sl_vertex v = 0; v < dataset->graph.n_vertices; v++) {
         const char *set = "";
-        for (int list = 0; list < 3; list++) {
+        for (int list = 0; list < SL_N_LISTS; list++) {
             set = sl_ids_hold(&dataset->lists[list], v) ? sl_list_names[list] : set;
         }
         if (names != NULL) {
@@ -641,7 +641,7 @@ static void print_split(const struct settings *settings, const struct sl_dataset
 {
     const struct sl_links *links = dataset->links.list;
     printf("split       %s of %s: ", dataset->split, settings->links ? "links" : "vertices");
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < SL_N_LISTS; i++) {
         printf("%s%s %u", i > 0 ? ", " : "", sl_list_names[i], settings->links ? links[i].n : dataset->lists[i].n);
     }
     printf("\n");
@@ -662,7 +662,7 @@ static enum sl_status check_lists(const char *folder)
         SL_FAIL_IF(sl_text_ends_in(folder, endings[i]), SL_EINVAL,
                    "--out: found '%.200s', expected a folder, or a table FILE.csv", folder);
     }
-    for (int i = 0; i < 3 && st == SL_OK; i++) {
+    for (int i = 0; i < SL_N_LISTS && st == SL_OK; i++) {
         st = sl_raw_check_place(folder, sl_list_names[i], ".csv");
     }
     if (st == SL_EFILE) {
@@ -693,7 +693,7 @@ static enum sl_status run_split(const struct settings *settings, const char *spl
     if (table) {
         SL_CHECK(write_table(settings->out, &dataset));
     }
-    for (int list = 0; list < 3 && !table; list++) {
+    for (int list = 0; list < SL_N_LISTS && !table; list++) {
         SL_CHECK(write_list(settings, &dataset, list));
     }
     print_split(settings, &dataset);

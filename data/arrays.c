@@ -540,10 +540,10 @@ static enum sl_status make_split(const struct sl_arrays *a, struct sl_dataset *o
                                    {a->n_test, (sl_vertex *)(uintptr_t)a->test}};
     SL_FREED uint8_t *set_of = NULL;
     SL_CHECK(sl_alloc_zero(a->n_vertices, 1, "a split", &set_of));
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < SL_N_LISTS; i++) {
         SL_CHECK(mark_set(&out->targets, sl_list_names[i], &given[i], (uint8_t)(i + 1), set_of));
     }
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < SL_N_LISTS; i++) {
         SL_CHECK(sl_ids_list(set_of, a->n_vertices, (uint8_t)(i + 1), &out->lists[i]));
     }
     return SL_OK;

@@ -270,7 +270,7 @@ static void draft_dataset(const struct sl_dataset *dataset, uint64_t key, struct
     }
     const uint32_t width = targets->width == 1 ? 0 : targets->width;
     add(draft, SECTION_TARGETS, target_dtype(targets->type), graph->n_vertices, width, targets->data);
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < SL_N_LISTS; i++) {
         facts->n_lists[i] = dataset->lists[i].n;
         add(draft, (enum section)(SECTION_TRAIN + i), SL_DTYPE_U32, dataset->lists[i].n, 0, dataset->lists[i].ids);
     }
@@ -563,7 +563,7 @@ static bool read_targets(const struct reading *file, struct sl_targets *out)
 
 static bool read_lists(const struct reading *file, struct sl_dataset *dataset)
 {
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < SL_N_LISTS; i++) {
         uint64_t n = file->facts.n_lists[i];
         const sl_vertex *ids = section(file, (enum section)(SECTION_TRAIN + i), SL_DTYPE_U32, n);
         struct lists list = {
@@ -654,7 +654,7 @@ uint64_t sl_cache_parts_key(const struct sl_dataset *dataset, int method, uint32
     uint64_t n_bounds = (uint64_t)graph->n_vertices + 1;
     key = array_checksum(key, graph->offsets, n_bounds * sizeof *graph->offsets, dataset->low_memory);
     key = array_checksum(key, graph->sources, graph->n_edges * sizeof *graph->sources, dataset->low_memory);
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < SL_N_LISTS; i++) {
         key = array_checksum(key, dataset->lists[i].ids, dataset->lists[i].n * sizeof(sl_vertex), dataset->low_memory);
     }
     return key;

@@ -159,22 +159,19 @@ void sl_dataset_lend(const struct sl_dataset *from, struct sl_dataset *out)
     out->mapping_bytes = 0;
 }
 
-void sl_dataset_set_split(struct sl_dataset *dataset, const char *name, struct sl_ids lists[3],
-                          struct sl_link_split *links, struct sl_graph *graph)
+void sl_dataset_set_split(struct sl_dataset *dataset, const char *name, struct sl_dataset *drawn)
 {
     free_lists(dataset);
     snprintf(dataset->split, sizeof dataset->split, "%s", name);
-    memcpy(dataset->lists, lists, sizeof dataset->lists);
-    memset(lists, 0, sizeof dataset->lists);
-    dataset->links = *links;
+    memcpy(dataset->lists, drawn->lists, sizeof dataset->lists);
+    dataset->links = drawn->links;
     dataset->own_lists = true;
-    *links = (struct sl_link_split){0};
-    if (graph->offsets != NULL) {
+    if (drawn->graph.offsets != NULL) {
         free_graph(dataset);
-        dataset->graph = *graph;
+        dataset->graph = drawn->graph;
         dataset->own_graph = true;
-        *graph = (struct sl_graph){0};
     }
+    *drawn = (struct sl_dataset){0};
     dataset->hashed = false;
 }
 

@@ -112,9 +112,9 @@ void sl_dataset_drop_pages(const struct sl_dataset *dataset);
  * (data/random_split.h). */
 void sl_dataset_lend(const struct sl_dataset *from, struct sl_dataset *out);
 
-/* Replace the split, and the graph unless `graph` is empty. Both are moved into the dataset. */
-void sl_dataset_set_split(struct sl_dataset *dataset, const char *name, struct sl_ids lists[SL_N_LISTS],
-                          struct sl_link_split *links, struct sl_graph *graph);
+/* Replace the split by the lists and links of `drawn`, and the graph by its graph if it has one. drawn has nothing
+ * else, and becomes empty. */
+void sl_dataset_set_split(struct sl_dataset *dataset, const char *name, struct sl_dataset *drawn);
 
 /* Release all arrays and empty the struct. An empty struct is allowed. */
 void sl_dataset_free(struct sl_dataset *dataset);

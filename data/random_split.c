@@ -20,9 +20,9 @@
 #define WHOLE 100000000ULL /* all of it, in the units of `part` */
 #define UNITS 1e6          /* of a percent */
 
-enum { TRAIN, VALID, TEST, N_LISTS };
+enum { TRAIN, VALID, TEST };
 
-static const char *const list_names[N_LISTS] = {"training", "validation", "test"};
+static const char *const list_names[SL_N_LISTS] = {"training", "validation", "test"};
 
 /* ---- parsing ---- */
 
@@ -37,7 +37,7 @@ enum sl_status sl_random_split_parse(const char *text, uint64_t seed, struct sl_
     }
     const char *end = text + strlen(text);
     const char *p = text + strlen(PREFIX);
-    for (int i = 0; i < N_LISTS && good; i++) {
+    for (int i = 0; i < SL_N_LISTS && good; i++) {
         double percent = 0;
         p = sl_number_real(p, end, &percent);
         good = p != NULL && *p == (i < TEST ? ',' : '\0') && percent >= 1 / UNITS && percent < 100;
@@ -62,15 +62,15 @@ enum sl_status sl_random_split_parse(const char *text, uint64_t seed, struct sl_
 struct group {
     uint32_t id;
     uint64_t n;
-    uint64_t size[N_LISTS];
-    uint64_t rest[N_LISTS]; /* what rounding down has left, in units of a WHOLEth */
-    uint32_t n_open;        /* lists that get one more */
+    uint64_t size[SL_N_LISTS];
+    uint64_t rest[SL_N_LISTS]; /* what rounding down has left, in units of a WHOLEth */
+    uint32_t n_open;           /* lists that get one more */
 };
 
 static void round_down(const struct sl_random_split *rule, struct group *group)
 {
     uint64_t n = group->n;
-    for (int i = 0; i < N_LISTS; i++) {
+    for (int i = 0; i < SL_N_LISTS; i++) {
         const uint64_t product = group->n * rule->part[i];
         group->size[i] = product / WHOLE;
         group->rest[i] = product % WHOLE;
@@ -81,12 +81,12 @@ static void round_down(const struct sl_random_split *rule, struct group *group)
 
 /* Give the open places to the lists of the largest rest, the first of equals. open: how many groups can still enlarge a
  * list, this one included; wanted: how many must. */
-static void round_up(struct group *group, uint64_t open, uint64_t wanted[N_LISTS])
+static void round_up(struct group *group, uint64_t open, uint64_t wanted[SL_N_LISTS])
 {
-    bool taken[N_LISTS] = {false};
+    bool taken[SL_N_LISTS] = {false};
     for (uint32_t k = 0; k < group->n_open; k++) {
         int best = -1;
-        for (int i = 0; i < N_LISTS; i++) {
+        for (int i = 0; i < SL_N_LISTS; i++) {
             if (taken[i] || wanted[i] == 0) {
                 continue;
             }
@@ -98,7 +98,7 @@ static void round_up(struct group *group, uint64_t open, uint64_t wanted[N_LISTS
         }
         taken[best] = true;
     }
-    for (int i = 0; i < N_LISTS; i++) {
+    for (int i = 0; i < SL_N_LISTS; i++) {
         group->size[i] += taken[i];
         wanted[i] -= taken[i];
     }
@@ -125,8 +125,8 @@ static enum sl_status find_sizes(const struct sl_random_split *rule, const char 
                                  struct group *groups)
 {
     struct group all = {.n = 0};
-    uint64_t wanted[N_LISTS] = {0};
-    uint64_t one[N_LISTS] = {1, 1, 1};
+    uint64_t wanted[SL_N_LISTS] = {0};
+    uint64_t one[SL_N_LISTS] = {1, 1, 1};
     uint64_t n_open = 0;
     for (uint32_t g = 0; g < n_groups; g++) {
         all.n += groups[g].n;
@@ -135,7 +135,7 @@ static enum sl_status find_sizes(const struct sl_random_split *rule, const char 
     }
     round_down(rule, &all);
     round_up(&all, 2, one);
-    for (int i = 0; i < N_LISTS; i++) {
+    for (int i = 0; i < SL_N_LISTS; i++) {
         wanted[i] = all.size[i];
         for (uint32_t g = 0; g < n_groups; g++) {
             wanted[i] -= groups[g].size[i];
@@ -178,7 +178,7 @@ static void deal_vertices(const struct sl_ticket *tickets, uint32_t n_groups, co
                           unsigned char *set_of)
 {
     for (uint32_t g = 0; g < n_groups; g++) {
-        for (int list = 0; list < N_LISTS; list++) {
+        for (int list = 0; list < SL_N_LISTS; list++) {
             for (uint64_t k = 0; k < groups[g].size[list]; k++) {
                 set_of[(tickets++)->item] = (unsigned char)(list + 1);
             }
@@ -195,20 +195,11 @@ static enum sl_status make_groups(uint32_t n, struct group **out)
     return SL_OK;
 }
 
-static void free_lists(struct sl_ids (*lists)[N_LISTS])
-{
-    for (int i = 0; i < N_LISTS; i++) {
-        sl_free((*lists)[i].ids);
-    }
-}
-
 enum sl_status sl_random_split_vertices(const struct sl_random_split *rule, struct sl_dataset *dataset)
 {
     const struct sl_targets *targets = &dataset->targets;
     const uint32_t n_groups = targets->type == SL_TARGET_CLASS ? targets->n_classes : 1;
-    SL_OWNED(free_lists) struct sl_ids lists[N_LISTS] = {{0}};
-    struct sl_link_split no_links = {0};
-    struct sl_graph same = {0};
+    SL_OWNED(sl_dataset_free) struct sl_dataset drawn = {0};
     SL_FREED struct group *groups = NULL;
     SL_FREED struct sl_ticket *tickets = NULL;
     SL_FREED unsigned char *set_of = NULL;
@@ -218,10 +209,10 @@ enum sl_status sl_random_split_vertices(const struct sl_random_split *rule, stru
     make_tickets(rule, targets, tickets, groups);
     SL_CHECK(find_sizes(rule, "vertices with a label", n_groups, groups));
     deal_vertices(tickets, n_groups, groups, set_of);
-    for (int i = 0; i < N_LISTS; i++) {
-        SL_CHECK(sl_ids_list(set_of, targets->n_rows, (unsigned char)(i + 1), &lists[i]));
+    for (int i = 0; i < SL_N_LISTS; i++) {
+        SL_CHECK(sl_ids_list(set_of, targets->n_rows, (unsigned char)(i + 1), &drawn.lists[i]));
     }
-    sl_dataset_set_split(dataset, rule->name, lists, &no_links, &same);
+    sl_dataset_set_split(dataset, rule->name, &drawn);
     return SL_OK;
 }
 
@@ -375,9 +366,9 @@ static void add_link(const struct unit *unit, bool reverse, struct sl_links *lin
 }
 
 /* The list of a unit: the first with room for it. Two links may find no room at the end; they are trained on. */
-static int choose_list(const struct unit *unit, uint64_t room[N_LISTS])
+static int choose_list(const struct unit *unit, uint64_t room[SL_N_LISTS])
 {
-    for (int list = 0; list < N_LISTS; list++) {
+    for (int list = 0; list < SL_N_LISTS; list++) {
         if (room[list] >= unit->n_links) {
             room[list] -= unit->n_links;
             return list;
@@ -393,8 +384,8 @@ static enum sl_status deal_links(struct drawing *d, struct sl_link_split *out)
     const struct unit *end = unit + d->n_units;
     while (unit < end) {
         const struct group *group = &d->groups[unit->relation];
-        uint64_t room[N_LISTS];
-        bool used[N_LISTS] = {false};
+        uint64_t room[SL_N_LISTS];
+        bool used[SL_N_LISTS] = {false};
         memcpy(room, group->size, sizeof room);
         for (; unit < end && unit->relation == group->id; unit++) {
             const int list = choose_list(unit, room);
@@ -417,7 +408,7 @@ static enum sl_status deal_links(struct drawing *d, struct sl_link_split *out)
 /* Room for all links in each list; links that are not used cost no memory. */
 static enum sl_status alloc_lists(const struct drawing *d, struct sl_link_split *out)
 {
-    for (int list = 0; list < N_LISTS; list++) {
+    for (int list = 0; list < SL_N_LISTS; list++) {
         uint64_t n = 0;
         for (uint32_t r = 0; r < sl_max_u32(d->n_relations, 1); r++) {
             n += d->groups[r].size[list] + (list == TRAIN ? 2 : 0);
@@ -505,9 +496,7 @@ enum sl_status sl_random_split_links(const struct sl_random_split *rule, struct 
 {
     struct sl_graph graph = dataset->graph; /* a plain graph loses weights and features of edges */
     SL_OWNED(close_drawing) struct drawing d = {.rule = rule, .graph = &graph};
-    struct sl_ids no_lists[N_LISTS] = {{0}};
-    SL_OWNED(sl_link_split_free) struct sl_link_split split = {0};
-    struct sl_graph rest = {0};
+    SL_OWNED(sl_dataset_free) struct sl_dataset drawn = {0};
     SL_FAIL_IF(dataset->counts_edges, SL_EINVAL,
                "--features: found degree, which counts the links to find; expected the split beside it, when "
                "'%s' is loaded",
@@ -515,13 +504,13 @@ enum sl_status sl_random_split_links(const struct sl_random_split *rule, struct 
     SL_CHECK(open_drawing(dataset, &graph, &d));
     add_units(&d);
     SL_CHECK(find_sizes(rule, "links", sl_max_u32(d.n_relations, 1), d.groups));
-    SL_CHECK(alloc_lists(&d, &split));
-    SL_CHECK(deal_links(&d, &split));
-    split.directed = is_directed(&d, dataset);
+    SL_CHECK(alloc_lists(&d, &drawn.links));
+    SL_CHECK(deal_links(&d, &drawn.links));
+    drawn.links.directed = is_directed(&d, dataset);
     if (d.n_relations > 0) {
-        SL_CHECK(copy_ends(dataset, d.n_relations, &split));
+        SL_CHECK(copy_ends(dataset, d.n_relations, &drawn.links));
     }
-    SL_CHECK(sl_graph_copy_rest(&graph, d.dropped, &rest));
-    sl_dataset_set_split(dataset, rule->name, no_lists, &split, &rest);
+    SL_CHECK(sl_graph_copy_rest(&graph, d.dropped, &drawn.graph));
+    sl_dataset_set_split(dataset, rule->name, &drawn);
     return SL_OK;
 }

@@ -74,7 +74,7 @@ static enum sl_status write_ids(const char *folder, const char *stem, const stru
 /* The lists of the split. place: "TYPE/" or "". */
 static enum sl_status write_split(const struct sl_raw *raw, const char *folder, const char *place, sl_vertex first)
 {
-    for (int i = 0; i < 3 && raw->data.split[0] != '\0'; i++) {
+    for (int i = 0; i < SL_N_LISTS && raw->data.split[0] != '\0'; i++) {
         char stem[200];
         snprintf(stem, sizeof stem, "split/%s/%s%s", raw->data.split, place, sl_list_names[i]);
         SL_CHECK(write_ids(folder, stem, &raw->data.lists[i], first));

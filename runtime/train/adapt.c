@@ -676,7 +676,7 @@ void sl_adapted_free(struct sl_adapted *adapted)
     sl_free(adapted->graph.rows);
     sl_link_split_free(&adapted->links);
     sl_targets_free(&adapted->targets);
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < SL_N_LISTS; i++) {
         sl_free(adapted->lists[i].ids);
     }
     sl_free(adapted->relation_of);
