@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "data/text_lines.h"
+#include "support/memory.h"
 #include "support/status.h"
 
 /* Whole lines of a file. Every line ends in a newline, the last one too. */
@@ -49,5 +50,10 @@ enum sl_status sl_lines_read(const char *path, uint64_t max_lines,
 /* Read a whole file, plain or gzip, or with first_line at least its first line. The text begins behind a byte order
  * mark, and has a NUL at its end. The caller frees *out (sl_lines_free). SL_EIO, SL_EFILE, SL_ENOMEM as above. */
 enum sl_status sl_lines_read_text(const char *path, bool first_line, struct sl_text *out);
+
+static inline void sl_lines_free(struct sl_text *text)
+{
+    sl_free(text->data);
+}
 
 #endif

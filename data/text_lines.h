@@ -10,7 +10,6 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "support/memory.h"
 #include "support/status.h"
 
 struct sl_text {
@@ -50,12 +49,6 @@ static inline bool sl_text_next(struct sl_text *text, const char **start, const 
     }
     text->line++;
     return true;
-}
-
-/* Release the text of sl_lines_read_text. */
-static inline void sl_lines_free(struct sl_text *text)
-{
-    sl_free(text->data);
 }
 
 /* The number of ends of line in a string. */

@@ -52,7 +52,7 @@ struct table {
 
 static void free_table(struct table *table)
 {
-    sl_free(table->text.data);
+    sl_lines_free(&table->text);
     sl_free(table->line);
 }
 
@@ -739,7 +739,7 @@ static enum sl_status read_all(const struct sl_raw_files *files, struct sl_raw *
         SL_CHECK(find_target(where, &typed, &target));
     }
     SL_CHECK(read_targets(files, &typed, target, &raw));
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < SL_N_LISTS; i++) {
         const enum sl_raw_file table = (enum sl_raw_file)(SL_RAW_TRAIN + i);
         SL_CHECK(read_ids(files->paths[table], table, target, &raw.data.lists[i]));
     }
