@@ -375,7 +375,7 @@ enum sl_status sl_links_draw_negatives(const struct sl_link_split *split, enum s
                         .ends = split->ends};
     SL_OWNED(sl_links_free) struct sl_links drawn = {0};
     SL_FREED struct sl_link_entry *links = NULL;
-    *out = drawn;
+    *out = (struct sl_links){0};
     SL_CHECK(sl_links_sort(split, 0, SL_LINKS_VALID_NEGATIVE, &links, &d.n));
     d.links = links;
     SL_CHECK(sl_links_copy(&split->list[list], &drawn));

@@ -725,9 +725,9 @@ static enum sl_status read_links(const struct sl_raw_files *files, struct sl_raw
     raw->n_relations = raw->data.links.n_relations;
     if (train->relation != NULL) {
         SL_CHECK(sl_alloc(train->n, sizeof *raw->relations, "relations of edges", &raw->relations));
-    }
-    for (uint32_t i = 0; train->relation != NULL && i < train->n; i++) {
-        raw->relations[i] = (uint16_t)train->relation[i];
+        for (uint32_t i = 0; i < train->n; i++) {
+            raw->relations[i] = (uint16_t)train->relation[i];
+        }
     }
     return SL_OK;
 }
@@ -826,7 +826,7 @@ enum sl_status sl_raw_settle(const struct sl_raw_files *files, const char *where
 enum sl_status sl_raw_read(const struct sl_raw_files *files, struct sl_raw *out)
 {
     SL_OWNED(sl_raw_free) struct sl_raw raw = {0};
-    *out = raw;
+    *out = (struct sl_raw){0};
     snprintf(raw.data.split, sizeof raw.data.split, "%s", files->split);
     SL_CHECK(read_graph(files, &raw));
     if (files->need != SL_RAW_FOR_LINKS && files->paths[SL_RAW_WEIGHTS] != NULL) {
@@ -839,7 +839,7 @@ enum sl_status sl_raw_read(const struct sl_raw_files *files, struct sl_raw *out)
     SL_CHECK(read_targets(files, &raw));
     SL_CHECK(read_class_names(files, &raw));
     SL_CHECK(read_vertex_names(files, &raw));
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < SL_N_LISTS; i++) {
         const enum sl_raw_file table = (enum sl_raw_file)(SL_RAW_TRAIN + i);
         const char *path = files->need != SL_RAW_FOR_LINKS ? files->paths[table] : NULL;
         SL_CHECK(sl_raw_read_ids(path, table, raw.n_vertices, &raw.data.lists[i]));

@@ -19,7 +19,7 @@ enum sl_status sl_links_read(const char *path, uint32_t n_vertices, struct sl_li
 {
     uint64_t n = 0;
     SL_OWNED(sl_links_free) struct sl_links read = {0};
-    *out = read;
+    *out = (struct sl_links){0};
     if (sl_text_ends_in(path, ".npy")) {
         SL_CHECK(sl_npy_read_edges(path, "links", sl_min_u32(n_vertices, SL_NONE - 1), &n, &read.from, &read.to));
     } else {
@@ -96,7 +96,7 @@ enum sl_status sl_links_read_named(const char *path, const char *names, uint32_t
 
 /* ---- negatives of each link ---- */
 
-/* Open a table of ids that replace an end of each of the links. */
+/* Open a table of ids that replace an end of each of the links. The caller frees *out, also on failure. */
 static enum sl_status open_own(const char *path, const struct sl_links *links, const char *name, struct sl_npy *out)
 {
     SL_CHECK(sl_npy_read(path, "negatives", out));

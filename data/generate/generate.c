@@ -403,8 +403,9 @@ static enum sl_status make_split(const struct sl_recipe *r, struct sl_raw *raw)
     const uint32_t n[SL_N_LISTS] = {r->n_train, r->n_valid, r->n_test};
     SL_CHECK(sl_world_shuffle(r, CHOICE_SPLIT, r->n_vertices, &order));
     snprintf(raw->data.split, sizeof raw->data.split, "%s", r->split);
-    for (uint32_t i = 0, first = 0; i < SL_N_LISTS; first += n[i++]) {
+    for (uint32_t i = 0, first = 0; i < SL_N_LISTS; i++) {
         SL_CHECK(copy_ids(order + first, n[i], &raw->data.lists[i]));
+        first += n[i];
     }
     return SL_OK;
 }

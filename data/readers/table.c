@@ -300,7 +300,7 @@ static enum sl_status find(const struct sl_dataset_options *request, struct sl_r
     SL_OWNED(sl_raw_files_free) struct sl_raw_files found = {0};
     char **edges = &found.paths[SL_RAW_EDGES];
     char **nodes = &found.paths[SL_RAW_FEATURES];
-    *out = found;
+    *out = (struct sl_raw_files){0};
     SL_CHECK(sl_raw_find_file(request->dataset, "edges", N_ENDINGS, endings, edges));
     SL_CHECK(sl_raw_find_file(request->dataset, "nodes", N_ENDINGS, endings, nodes));
     /* it was there a moment ago */
@@ -551,7 +551,7 @@ static enum sl_status give_nodes(struct nodes *nodes, const struct sl_raw_files 
         SL_CHECK(sl_features_settle(&out->data.features));
         SL_CHECK(name_columns(nodes, ROLE_FEATURE, &out->data.feature_names));
     }
-    for (int i = 0; i < 3 && nodes->set_of != NULL; i++) {
+    for (int i = 0; i < SL_N_LISTS && nodes->set_of != NULL; i++) {
         SL_CHECK(sl_ids_list(nodes->set_of, out->n_vertices, (unsigned char)(i + 1), &out->data.lists[i]));
     }
     return SL_OK;

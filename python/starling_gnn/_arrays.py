@@ -92,7 +92,7 @@ def of_edges(value: Any, name: str, n: int, wide: bool = False) -> Array:
     """float32 (n,), from (n,) or (n, 1); or if wide (n, D), from (n, D) or (n,)."""
     array = column(floats(value, name))
     array = array[:, None] if wide and array.ndim == 1 else array
-    right = array.shape == (n, *array.shape[1:][:wide]) and array.ndim == 1 + wide and array.shape[1:] != (0,)
+    right = array.ndim == 1 + wide and len(array) == n and array.shape[1:] != (0,)
     expect(right, name, f"the shape {array.shape}", f"({n}, D), the edges" if wide else f"{(n,)}, the edges")
     return array
 
