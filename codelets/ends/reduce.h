@@ -29,8 +29,8 @@ SL_DECLARE_LAUNCHER(void, sl_reduce, uint32_t n, size_t n_entries, const sl_real
 enum sl_status sl_reduce_submit(const struct sl_task_args *head, uint32_t n, const starpu_data_handle_t *partials,
                                 const uint32_t *leaf, starpu_data_handle_t out);
 
-/* The sum of partials that note their touched rows. leaf: ascending. touched, out_touched: int8 [1 x rows], one for
- * each partial and one for the sum. fresh: the sum's rows have not been written. Errors as above. */
+/* The sum of partials that note their touched rows. leaf: ascending. A note is an int8 [1 x rows]: touched has one for
+ * each partial, out_touched is the sum's. fresh: the sum's rows have not been written. Errors as above. */
 struct sl_touched_sum {
     uint32_t n;
     const starpu_data_handle_t *partials, *touched;

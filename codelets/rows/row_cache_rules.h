@@ -12,12 +12,12 @@
  *   3. The missing rows enter in the frontier's order, until no slot is left.
  *
  *   clock    the slots are the circle. A row enters with its reference bit set, since it is referenced.
- *   sieve    `wanted` numbers the rows in the order of their entry. The hand is the number from which it goes on.
- *   s3-fifo  rows leave the small queue while it has a tenth of the slots (rounded up), else the main queue. In the
- *            small queue, `wanted` numbers the rows. The hand is the first number in the queue, and `end` the next one.
- *            In the main queue, `wanted` is the time at which a row entered or returned to the head: the step, then the
- *            slot. A row of the frontier at the tail of the small queue moves to the main queue. Rows that join the
- *            main or the ghost queue in one step do so in the order of their slots.
+ *   sieve    `wanted` numbers the rows in the order of their entry. The hand is the number at which it stopped.
+ *   s3-fifo  the small queue has a tenth of the slots, rounded up. Rows leave it while it is full, else they leave the
+ *            main queue. In the small queue, `wanted` numbers the rows. The hand is the first number in the queue, and
+ *            `end` the next one. In the main queue, `wanted` is the time at which a row entered or returned to the
+ *            head: the step, then the slot. A row of the frontier at the tail of the small queue moves to the main
+ *            queue. Rows that join the main or the ghost queue in one step do so in the order of their slots.
  *
  * The ghost queue has as many vertices as the main queue has slots. A vertex in it has a number, by departure from the
  * small queue. Its slot_of is n_slots + this number, modulo SL_NONE - n_slots. So a vertex may be taken for a ghost

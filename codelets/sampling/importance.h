@@ -57,11 +57,10 @@
  *
  * The weight of the dataset's edge, if sums use it, is a factor of both.
  *
- * In a typed graph sums are by relation (codelets/sums/relate.h). n, d and the sum of 1 / p are then those of s's edges
- * of one relation, so that the mean of each relation is estimated as above. With fanouts by relation, s has a bound for
- * each relation: the equations are those of its in-neighbours of this relation, with the relation's fanout. pi_t and
- * r_t belong to the source, whatever the relation: relations share their sources, and rounds count a source once for
- * all of them. DGL shares r_t, too, but solves relation by relation, with a pi_t for each.
+ * In a typed graph sums are by relation (codelets/sums/relate.h). n, d and the sum of 1 / p then count s's edges of one
+ * relation. So the mean of each relation is estimated as above. With fanouts by relation, s has a bound for each
+ * relation. The equations then have the relation's in-neighbours and its fanout. A source has one pi_t and one r_t for
+ * all relations, and rounds count it once. DGL has one r_t, too, but solves relation by relation, with a pi_t for each.
  */
 #ifndef SL_CODELETS_IMPORTANCE_H
 #define SL_CODELETS_IMPORTANCE_H
