@@ -89,6 +89,7 @@ slices-pieces 2 --dataset broad --pes 2 --hidden 70 --layers 3 --partition none 
 gossip 4 --dataset dense --pes 4 --sync dissemination --norm batch
 gossip-across 3 --dataset dense --pes 8 --group-size 2 --sync dissemination --gossip-what weight
 gossip-across-batch 3 --dataset dense --pes 8 --group-size 2 --sync dissemination --norm batch
+gossip-spread 6 --dataset dense --pes 6 --group-size 3 --sync dissemination
 gossip-average 2 --dataset dense --pes 6 --sync cube --gossip-average-every 2 --gossip-ring
 gossip-nodes 2 --dataset dense --pes 8 --sync cube --gossip-local-size 2
 RUNS
