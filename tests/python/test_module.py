@@ -362,7 +362,9 @@ class Data(Folder):
             net = networkx.DiGraph()
             net.add_nodes_from(range(N))
             net.add_edges_from((*pair, {"e": row}) for pair, row in zip(edges.T.tolist(), attr))
-            plain["networkx"] = sl.Graph.from_networkx(net, x, y, **sets, edge_attr="e")
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                plain["networkx"] = sl.Graph.from_networkx(net, x, y, **sets, edge_attr="e")
         if has("torch", "dgl"):
             import dgl
             import torch
@@ -411,6 +413,12 @@ class Data(Folder):
             (r"edge_attr: found the shape .720, 2, 1., expected", dict(edge_attr=attr[:, :, None])),
             ("feature 1 of edge 0 is nan; expected a finite number", dict(edge_attr=attr * [1, np.nan])),
             ("feature 1 of edge 0 is inf; expected a finite number", dict(edge_attr=attr * [1, np.inf])),
+            (r"edge_attr: found the shape .720, 0., expected", dict(edge_attr=attr[:, :0])),
+            ("edge_attr: found edges as a sparse matrix", dict(edge_index=Matrix(), edge_attr=attr)),
+            (
+                "edge_attr: found none of the relation 'b', expected",
+                dict(edge_type=kinds, relations=["a", "b"], edge_attr={"a": of[0]}),
+            ),
             ("edge_attr: found rows by relation without edge_type", dict(edge_attr={0: of[0]})),
             ("edge_attr: found none of the relation 1, expected", dict(edge_type=kinds, edge_attr={0: of[0]})),
             (
@@ -424,9 +432,23 @@ class Data(Folder):
             ("edge_attr: found the relation 2, expected relations", dict(edge_type=kinds, edge_attr={2: of[0]})),
         ):
             with self.subTest(words), self.refuses((ValueError, sl.StarlingError), words):
-                sl.Graph(**one, **changes)
+                sl.Graph(**{**one, **changes})
         with self.refuses(ValueError, "edge_attr: found edata 'e', 'feat', expected 'none'"):
             sl.Graph.from_dgl(form({"feat": attr, "e": attr}), edge_attr="none")
+
+        def joined(n_third, *rows, **given):  # with n_third edges of one more relation
+            pairs = {**by_name, ("u", "t", "u"): edges[:, :n_third]}
+            frames = {triple: {"feat": part} for triple, part in zip(pairs, rows)}
+            return sl.Graph.from_dgl(of_dgl(sides, {"u": N}, pairs, frames), **given)
+
+        with self.warns(sl.StarlingWarning, "those of .*'t'.* have none"):
+            joined(1, *of)
+        with self.warns(sl.StarlingWarning, "they have several widths"):
+            joined(1, *of, attr[:1, 0])
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            joined(0, *of)
+            joined(1, of[0][:, 0], of[1][:, :1], attr[:1, 0])
 
     def test_whole_floats(self):
         """Floats without fractions are classes, as in files, and that is said; objective="regression" keeps numbers."""
