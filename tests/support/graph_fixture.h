@@ -340,24 +340,13 @@ static MAYBE_UNUSED void make_partition(const struct sl_graph *graph, uint32_t n
     assert_int_equal(id, n);
     out->graph = (struct sl_graph){.n_vertices = n, .n_edges = graph->n_edges};
     out->graph.offsets = need_owned((size_t)n + 1, sizeof *out->graph.offsets);
-    out->graph.sources = need_owned(graph->n_edges, sizeof *out->graph.sources);
-    if (graph->weights != NULL) {
-        out->graph.weights = need_owned(graph->n_edges, sizeof *graph->weights);
-    }
-    if (graph->relations != NULL) {
-        out->graph.relations = need_owned(graph->n_edges, sizeof *graph->relations);
-        out->graph.n_relations = graph->n_relations;
-    }
+    out->graph.n_relations = graph->n_relations;
+    assert_int_equal(sl_graph_alloc_edges(graph->n_edges, graph, &out->graph), SL_OK);
     uint64_t e = 0;
     for (id = 0; id < n; id++) {
         sl_vertex v = out->dataset_ids[id];
         for (uint64_t i = graph->offsets[v]; i < graph->offsets[v + 1]; i++) {
-            if (graph->weights != NULL) {
-                out->graph.weights[e] = graph->weights[i];
-            }
-            if (graph->relations != NULL) {
-                out->graph.relations[e] = graph->relations[i];
-            }
+            sl_graph_copy_edges(graph, i, 1, &out->graph, e);
             out->graph.sources[e++] = out->new_ids[graph->sources[i]];
         }
         out->graph.offsets[id + 1] = e;

@@ -22,6 +22,7 @@ struct group_block {
     uint32_t *inverse;                  /* list by requester, of what was asked of this PE */
     float *edge_weights, *back_weights; /* NULL if the graph has no weights */
     uint16_t *edge_relations, *back_relations;
+    uint32_t *edge_rows; /* NULL: not wanted */
 };
 
 struct group_pe {
@@ -58,6 +59,7 @@ static MAYBE_UNUSED struct sl_sample_part part_of(const struct sl_partition *par
                                    .weights = graph->weights == NULL ? NULL : graph->weights + graph->offsets[first],
                                    .relations =
                                        graph->relations == NULL ? NULL : graph->relations + graph->offsets[first],
+                                   .rows = graph->rows == NULL ? NULL : graph->rows + graph->offsets[first],
                                    .dataset_ids = partition->dataset_ids,
                                    .first = partition->first,
                                    .n_parts = partition->n_parts,
@@ -119,7 +121,8 @@ static MAYBE_UNUSED struct sl_sample_block arrays_of(const struct group_block *b
                                     .edge_weights = b->edge_weights,
                                     .back_weights = b->back_weights,
                                     .edge_relations = b->edge_relations,
-                                    .back_relations = b->back_relations};
+                                    .back_relations = b->back_relations,
+                                    .edge_rows = b->edge_rows};
 }
 
 /* The arrays of `got` hold the wanted block of n_rows. */
@@ -139,6 +142,9 @@ static MAYBE_UNUSED void expect_same_block(const struct group_block *got, const 
     if (wanted->edge_relations != NULL) {
         expect_same("edge relations", n, 2, got->edge_relations, wanted->edge_relations);
         expect_same("back relations", n, 2, got->back_relations, wanted->back_relations);
+    }
+    if (wanted->edge_rows != NULL) {
+        expect_same("edge rows", n, 4, got->edge_rows, wanted->edge_rows);
     }
 }
 
@@ -224,6 +230,7 @@ static MAYBE_UNUSED void free_block(struct group_block *block)
     free(block->back_weights);
     free(block->edge_relations);
     free(block->back_relations);
+    free(block->edge_rows);
 }
 
 /* The id of the source at a position of a block. */

@@ -136,6 +136,7 @@ static MAYBE_UNUSED void open_hop_pe(struct hop *hop, uint32_t p, uint32_t n_see
     pe->bounds = (float *)(void *)(pe->state + 1);
     pe->costs = need(1, sl_costs_bytes(pe->n_part));
     pe->block = make_block(pe->n_rows, pe->n_room, n_sources, hop->n_parts, true, partition->graph.relations != NULL);
+    pe->block.edge_rows = partition->graph.rows != NULL ? need(pe->n_room, 4) : NULL;
 }
 
 static MAYBE_UNUSED void hop_free(struct hop *hop)

@@ -51,6 +51,7 @@ static MAYBE_UNUSED void open_phase(const struct sl_sample_part *part, uint32_t 
                                            .first = phase_vector(phase, part->first, (size_t)part->n_parts + 1, 4),
                                            .weights = phase_vector(phase, part->weights, n_edges, 4),
                                            .relations = phase_vector(phase, part->relations, n_edges, 2),
+                                           .rows = phase_vector(phase, part->rows, n_edges, 4),
                                            .fanouts = phase_vector(phase, part->fanouts, n_fanouts, 4),
                                            .n_parts = part->n_parts,
                                            .part = part->part};
@@ -81,7 +82,8 @@ static MAYBE_UNUSED struct sl_block phase_block(struct phase *phase, const struc
                              .edge_weights = phase_vector(phase, b->edge_weights, n_edges, 4),
                              .back_weights = phase_vector(phase, b->back_weights, n_edges, 4),
                              .edge_relations = phase_vector(phase, b->edge_relations, n_edges, 2),
-                             .back_relations = phase_vector(phase, b->back_relations, n_edges, 2)};
+                             .back_relations = phase_vector(phase, b->back_relations, n_edges, 2),
+                             .edge_rows = phase_vector(phase, b->edge_rows, n_edges, 4)};
 }
 
 static MAYBE_UNUSED void close_phase(struct phase *phase)

@@ -686,7 +686,8 @@ static void unroll(const struct sl_graph *graph, struct sl_graph *out)
     memcpy(out->weights, graph->weights, graph->n_edges * sizeof *out->weights);
 }
 
-/* Fanouts by relation draw as if each relation of a destination was a destination of its own, to the bit. */
+/* Fanouts by relation draw as if each relation of a destination was a destination of its own, to the bit. Each edge has
+ * its row. */
 TEST(test_fanouts_by_relation)
 {
     const struct graph_shape of = typed(300);
@@ -697,6 +698,10 @@ TEST(test_fanouts_by_relation)
     FREED sl_vertex *plain_seeds = need(of.n_vertices * N_RELATIONS, sizeof *plain_seeds);
     make_dataset(&of, &dataset);
     unroll(&dataset.graph, &unrolled);
+    dataset.graph.rows = need_owned(dataset.graph.n_edges, sizeof *dataset.graph.rows);
+    for (uint64_t e = 0; e < dataset.graph.n_edges; e++) {
+        dataset.graph.rows[e] = N_RELATIONS * dataset.graph.sources[e] + dataset.graph.relations[e];
+    }
     partition = one_part(&dataset.graph);
     plain_partition = one_part(&unrolled);
     const uint32_t n_seeds = list_seeds(of.n_vertices, 2, seeds);
@@ -722,6 +727,7 @@ TEST(test_fanouts_by_relation)
         for (uint32_t i = 0; i < n_seeds * N_RELATIONS; i++) {
             for (uint32_t e = wanted->edge_offsets[i]; e < wanted->edge_offsets[i + 1]; e++) {
                 assert_int_equal(b->edge_relations[e], i % N_RELATIONS);
+                assert_int_equal(b->edge_rows[e], N_RELATIONS * source_id(b, b->edge_sources[e]) + i % N_RELATIONS);
             }
             if (i % N_RELATIONS == 0) {
                 assert_int_equal(b->edge_offsets[i / N_RELATIONS], wanted->edge_offsets[i]);
@@ -731,7 +737,7 @@ TEST(test_fanouts_by_relation)
 }
 
 /* The mean of each relation that codelets/sums/relate.h computes is right on average, and gives constants exactly if
- * weights are normalised. */
+ * weights are normalised. Each relation's bound solves the equation of its own fanout. */
 TEST(test_means_by_relation)
 {
     const struct graph_shape of = typed(120);
@@ -776,11 +782,18 @@ TEST(test_means_by_relation)
             const struct sl_destinations to = destinations_of(&hop, 0);
             const struct sl_neighbours from = sl_neighbours_of(&to.part, seeds[d]);
             while (sl_next_relation(graph->relations, &from, &part)) {
+                const double degree = part.end - part.begin;
+                const float bound = hop.pe[0].bounds[sl_bound_place(&to.part, d, from.first + part.begin)];
                 double exact = 0;
+                double inverses = 0;
                 for (uint64_t e = from.first + part.begin; e < from.first + part.end; e++) {
-                    exact += (hop.weighted ? graph->weights[e] : 1) * row_of(graph->sources[e]);
+                    exact += (hop.weighted ? graph->weights[e] : 1) * row_of(graph->sources[e]) / degree;
+                    inverses += kind == 0 ? sl_importance_inverse(bound, cost_of(&hop, 0, graph->sources[e])) : 0;
                 }
-                exact /= part.end - part.begin;
+                if (kind == 0) {
+                    const double wanted = degree * fmax(1, degree / fanouts[part.relation]);
+                    expect_near_at("sum of 1 / p of a relation", d, inverses, wanted, 1e-5 * wanted);
+                }
                 const struct moments *m = &moments[part.relation][d];
                 const double mean = m->sum / DRAWS;
                 const double variance = fmax(0, m->squares / DRAWS - mean * mean);
@@ -1114,10 +1127,11 @@ TEST(test_tasks)
 TEST(test_tasks_of_relations)
 {
     FIXTURE(2);
-    const struct graph_shape of = typed(400);
+    struct graph_shape of = typed(400);
     OWNED(sl_dataset_free) struct sl_dataset dataset;
     OWNED(sl_partition_free) struct sl_partition partition;
     sl_vertex seeds[400];
+    of.n_edge_columns = 1;
     make_dataset(&of, &dataset);
     make_split_of(&dataset, SPLIT_RANDOM, 3, &partition);
     const uint32_t n_seeds = list_seeds(of.n_vertices, 3, seeds);
