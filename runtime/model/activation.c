@@ -161,10 +161,14 @@ static struct sl_activate_layer layer_of(const struct sl_layer_pass *lp, const s
 
 /* The hop that keys the dropout masks. `own`: the masks of a layer's output, or of the input of a layer whose
  * output has no masks. In a layer that aggregates they have the layer's level. All other masks have a hop that no
- * level has. */
+ * level has; each of --output-layers has another. */
 static uint32_t hop_of(const struct sl_layer_pass *lp, bool own)
 {
-    return own && lp->from != lp->level ? lp->level : lp->pass->model->layer[0].from + 1;
+    const uint32_t beyond = lp->pass->model->layer[0].from + 1;
+    if (lp->layer->kind == &sl_dense_out) {
+        return beyond + 1 + lp->layer->number;
+    }
+    return own && lp->from != lp->level ? lp->level : beyond;
 }
 
 static struct activation end_of(const struct sl_layer_pass *lp)

@@ -30,7 +30,8 @@ const struct sl_layer_kind *sl_model_first(const struct sl_settings *settings)
 uint32_t sl_model_layers(const struct sl_settings *settings)
 {
     const struct sl_model_kind *kind = sl_model_kind(settings->model);
-    return sl_settings_hops(settings) + (sl_model_first(settings) != NULL) + (kind->last != NULL);
+    return sl_settings_hops(settings) + settings->output_layers + (sl_model_first(settings) != NULL) +
+           (kind->last != NULL);
 }
 
 bool sl_model_reads_factors(const struct sl_settings *settings)
@@ -45,7 +46,7 @@ bool sl_model_reads_relations(const struct sl_settings *settings)
 
 bool sl_model_adds_features(const struct sl_settings *settings, uint32_t n_features)
 {
-    return settings->residual && sl_model_first(settings) == NULL && settings->layers > 1 &&
+    return settings->residual && sl_model_first(settings) == NULL && settings->layers + settings->output_layers > 1 &&
            settings->hidden == n_features;
 }
 

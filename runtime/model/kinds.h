@@ -45,12 +45,13 @@ extern const struct sl_layer_kind sl_rgat;       /* sl_gat for each relation */
 extern const struct sl_layer_kind sl_resgcn;     /* Li et al. 2020, with graph convolutions */
 
 /* First and last layers, which do not aggregate: z = h W + b for every row. sl_linear_in and sl_linear_out are linear.
- * sl_activated_in ends in an activation. sl_normed_out applies layer norm, activation and dropout to its input
- * first. */
+ * sl_activated_in ends in an activation; sl_dense_out, too, unless it is the last layer. sl_normed_out applies layer
+ * norm, activation and dropout to its input first. */
 extern const struct sl_layer_kind sl_linear_in;
 extern const struct sl_layer_kind sl_activated_in;
 extern const struct sl_layer_kind sl_vectors_in; /* as sl_activated_in, for --input-layer */
 extern const struct sl_layer_kind sl_linear_out;
+extern const struct sl_layer_kind sl_dense_out; /* each of --output-layers */
 extern const struct sl_layer_kind sl_normed_out;
 
 /* After the last layer, if links are trained: the rows of the links' ends, and the parameters of the decoder

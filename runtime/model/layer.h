@@ -177,6 +177,8 @@ struct sl_parameter_kind {
 
 struct sl_layer_kind {
     const char *name;
+    /* The names of all its parameters in files, and of those of its norm, begin with this. NULL: with nothing. */
+    const char *prefix;
     /* All parameters except the norm's. The file of the kind names their indices. */
     struct sl_parameter_kind parameter[SL_MAX_OWN_PARAMETERS];
     uint32_t n_parameters;
@@ -229,7 +231,7 @@ struct sl_model_kind {
 
 /* ---- layers ---- */
 
-/* Aggregating layers and `ends`, which are SL_MAX_LAYERS together, a first and a last layer. */
+/* Aggregating layers, --output-layers and `ends`, which are SL_MAX_LAYERS together, a first and a last layer. */
 #define SL_MAX_MODEL_LAYERS (SL_MAX_LAYERS + 2)
 
 /* The order in which a layer multiplies and sums. */
@@ -290,7 +292,8 @@ struct sl_layer {
     uint32_t n_bases;
     /* Factor of symmetric sums. */
     double scale;
-    /* Index among the aggregating layers, for names. A last layer has the number of aggregating layers. */
+    /* Index among the aggregating layers or among --output-layers, for names. The last layer of a model's kind has the
+     * number of aggregating layers. */
     uint32_t number;
     /* The layer is hidden, --residual is on, and n_in == n_out. */
     bool residual;

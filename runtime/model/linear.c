@@ -54,6 +54,10 @@ static enum sl_status backward(const struct sl_layer_pass *lp)
 
 const struct sl_layer_kind sl_linear_out = {.name = "out", PARAMETERS("out"), .forward = forward, .backward = backward};
 
+/* Names of PyTorch Geometric's MLP, called `out`. */
+const struct sl_layer_kind sl_dense_out = {
+    .name = "dense", .prefix = "out.", PARAMETERS("lins.#"), .forward = forward, .backward = backward};
+
 const struct sl_layer_kind sl_activated_in = {.name = "in", PARAMETERS("in"), .forward = forward, .backward = backward};
 
 const struct sl_layer_kind sl_linear_in = {

@@ -17,6 +17,7 @@
 #include "support/memory.h"
 #include "support/minmax.h"
 #include "support/random.h"
+#include "support/text.h"
 
 /* ---- making ---- */
 
@@ -158,6 +159,10 @@ static void shape_layer(const struct sl_settings *settings, uint32_t i, const st
         layer->kind = sl_ends(settings->decoder);
         layer->from = 1;
         layer->level = 0;
+    } else if (settings->output_layers > 0) {
+        layer->kind = &sl_dense_out;
+        layer->number -= settings->layers;
+        layer->from = layer->level = sl_settings_hops(settings) - settings->layers;
     }
     layer->n_in = i == 0 ? data->n_features : settings->hidden;
     layer->n_out = layer->last ? data->n_outputs : settings->hidden;
@@ -165,7 +170,7 @@ static void shape_layer(const struct sl_settings *settings, uint32_t i, const st
     layer->norm = SL_NORM_NONE;
     if (layer->kind->norms_input) {
         layer->norm = SL_NORM_LAYER;
-    } else if (layer->hidden && aggregates) {
+    } else if (layer->hidden && i >= before) {
         layer->norm = settings->norm;
     }
     layer->activation = (enum sl_activate_kind)settings->activation;
@@ -332,11 +337,12 @@ struct item {
     bool side_by_side; /* RELATIONS in memory; else one above the other, as in the file */
 };
 
-/* Build an item's name: the replica's prefix, the table's name with the layer's number for #, the suffix of the
- * state. */
-static void name_item(const struct sl_model *model, struct item *item, const char *name, uint32_t number,
+/* Build an item's name: the prefixes of replica and kind, the table's name with the layer's number for #, the suffix of
+ * the state. */
+static void name_item(const struct sl_model *model, struct item *item, const char *name, const struct sl_layer *layer,
                       const char *state)
 {
+    const char *prefix = sl_text_or(layer->kind->prefix, "");
     char replica[32] = "";
     const char *mark = strchr(name, '#');
     int before = mark != NULL ? (int)(mark - name) : (int)strlen(name);
@@ -344,9 +350,10 @@ static void name_item(const struct sl_model *model, struct item *item, const cha
         snprintf(replica, sizeof replica, "replica.%u.", model->replica);
     }
     if (mark != NULL) {
-        snprintf(item->name, sizeof item->name, "%s%.*s%u%s%s", replica, before, name, number, mark + 1, state);
+        snprintf(item->name, sizeof item->name, "%s%s%.*s%u%s%s", replica, prefix, before, name, layer->number,
+                 mark + 1, state);
     } else {
-        snprintf(item->name, sizeof item->name, "%s%s%s", replica, name, state);
+        snprintf(item->name, sizeof item->name, "%s%s%s%s", replica, prefix, name, state);
     }
 }
 
@@ -396,7 +403,7 @@ static uint32_t list_parameter(const struct sl_model *model, uint32_t i, int k, 
         out[j].n_frames = sl_layer_slabs(&model->layer[i]);
         out[j].n_matrices = kind->shape == SL_SHAPE_BASES ? model->layer[i].n_bases : model->layer[i].n_relations;
         out[j].side_by_side = model->layer[i].training.project_first && kind->shape != SL_SHAPE_EDGE_RELATIONS;
-        name_item(model, &out[j], kind->name[names].text, model->layer[i].number, states[j]);
+        name_item(model, &out[j], kind->name[names].text, &model->layer[i], states[j]);
     }
     return n;
 }
@@ -406,7 +413,7 @@ static struct item needless_item(const struct sl_model *model, uint32_t i)
 {
     const struct sl_layer *layer = &model->layer[i];
     struct item item = {.n_rows = 1, .n_columns = layer->n_out, .needless = layer};
-    name_item(model, &item, layer->kind->needless_bias, layer->number, "");
+    name_item(model, &item, layer->kind->needless_bias, layer, "");
     return item;
 }
 
@@ -436,7 +443,7 @@ static uint32_t list_layer(const struct sl_model *model, uint32_t i, enum sl_ten
         for (uint32_t row = 0; row < 2; row++) {
             out[n] = (struct item){.array = layer->running + (size_t)row * layer->n_out, .n_rows = 1};
             out[n].n_columns = layer->n_out;
-            name_item(model, &out[n++], row == 0 ? "norms.#.running_mean" : "norms.#.running_var", layer->number, "");
+            name_item(model, &out[n++], row == 0 ? "norms.#.running_mean" : "norms.#.running_var", layer, "");
         }
     }
     return n;
@@ -732,7 +739,7 @@ uint32_t sl_model_outputs_in(const struct sl_settings *settings, const struct sl
     }
     for (int names = 0; names < SL_N_NAMES; names++) {
         struct item item;
-        name_item(&model, &item, last->kind->parameter[k].name[names].text, last->number, "");
+        name_item(&model, &item, last->kind->parameter[k].name[names].text, last, "");
         const struct sl_tensor *bias = sl_tensors_find(tensors, item.name);
         if (bias != NULL && bias->n_dims == 1 && bias->shape[0] <= SL_MAX_CLASSES) {
             return (uint32_t)bias->shape[0];

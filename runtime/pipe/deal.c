@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "runtime/machine/pool.h"
+#include "runtime/model/kinds.h"
 #include "runtime/pipe/epoch.h"
 #include "runtime/pipe/stages.h"
 #include "support/memory.h"
@@ -92,7 +93,7 @@ static void average(const struct sl_model *model, double *seconds)
 /* Stages as --stages-cut says. */
 static void cut(const struct sl_settings *s, const struct sl_model *model, uint32_t *stage_out)
 {
-    uint32_t before = model->n_layers > s->layers; /* a first layer that --stages-cut does not count */
+    uint32_t before = sl_model_first(s) != NULL; /* --stages-cut does not count this layer */
     for (uint32_t i = 0; i < model->n_layers; i++) {
         stage_out[i] = 0;
         for (uint32_t k = 0; k < s->n_stages_cut; k++) {

@@ -180,6 +180,11 @@ static const struct sl_option options[] = {
              "vertex without features a trained vector. If features are sparse, Adam leaves vectors that a step did "
              "not read as they are",
      .of_model = true},
+    {.name = "output-layers", .group = "model", .kind = SL_OPTION_U32, .offset = FIELD(output_layers), .initial = "0",
+     .max = SL_MAX_LAYERS - 2, .argument = "N",
+     .help = "Dense layers behind those that aggregate (not with gcnii and resgcn, whose last layer is such). All but "
+             "the last are hidden layers. 0: the last layer that aggregates gives the outputs",
+     .of_model = true},
     {.name = "edge-weights", .group = "model", .kind = SL_OPTION_CHOICE, .offset = FIELD(edge_weights),
      .choices = "none,probability,factor,both", .initial = "none",
      .help = "Use of the dataset's edge weights. none: no use. probability: in-neighbours are sampled in proportion to "
@@ -589,6 +594,7 @@ static const struct sl_option_alias aliases[] = {
     {"layers", "hops"}, {"hidden", "nhid,hid,units"}, {"decoder", "predictor,score"},
     {"dropout", "drop,drop-rate,feat-drop,attn-drop,attention-dropout"}, {"input-dropout", "in-drop"},
     {"skip", "res,residual-connection"}, {"input-layer", "projection,embed-layer,use-embedding"},
+    {"output-layers", "mlp,mlp-layers,decoder-layers,post-layers"},
     {"edge-weights", "edge-weight,weighted,prob"}, {"edge-features", "edge-feat,edge-attr,edge-dim"},
     {"activation", "act,nonlinearity"}, {"precision", "dtype,dt,data-type,amp,mixed-precision,fp16,half,bf16"},
     {"load", "pretrained,model-path,load-model"}, {"pes", "parts,partitions"}, {"chunks", "parts,partitions"},
@@ -799,6 +805,7 @@ static enum sl_status check_pairs(const struct sl_settings *s)
         {s->model == SL_MODEL_RESGCN && s->norm != SL_NORM_NONE, "norm", "model",
          "its layers already begin with a layer norm"},
         {begun && s->input_layer, "input-layer", "model", "the model already begins with such a layer"},
+        {begun && s->output_layers > 0, "output-layers", "model", "the model already ends in such a layer"},
         {begun && s->residual, "residual", "model", "the model already has residuals"},
         {featured && s->bases > 0, "edge-features", "bases",
          "each relation has its own matrix for them; leave --bases out"},
@@ -877,6 +884,9 @@ static enum sl_status check_model(const struct sl_settings *s)
 {
     SL_FAIL_IF(attends(s) && s->hidden % s->heads != 0, SL_EINVAL,
                "--heads: found %u, expected a divisor of --hidden, which is %u", s->heads, s->hidden);
+    SL_FAIL_IF(s->output_layers > 0 && sl_settings_hops(s) + s->output_layers >= SL_MAX_LAYERS, SL_EINVAL,
+               "--output-layers: found %u, expected fewer than %d together with --layers, which is %u",
+               s->output_layers, SL_MAX_LAYERS - sl_settings_trains_links(s), s->layers);
     SL_FAIL_IF(s->schedule == SL_SCHEDULE_PIPE && s->edge_weights == SL_EDGE_WEIGHTS_BOTH, SL_EINVAL,
                "--edge-weights both cannot be used with pipe_gnn, which does not sample; use factor or none");
     SL_FAIL_IF(s->schedule == SL_SCHEDULE_PIPE && s->edge_weights == SL_EDGE_WEIGHTS_PROBABILITY, SL_EINVAL,
@@ -974,7 +984,7 @@ static enum sl_status check_embed(const struct sl_settings *s)
     const char *ending = s->embed != NULL ? ending_of(s->embed) : "";
     SL_FAIL_IF(ending[0] != '\0' && strcasecmp(ending, ".npy") != 0, SL_EINVAL,
                "--embed: found '%.200s', expected a name that ends in .npy", s->embed);
-    SL_FAIL_IF(s->embed != NULL && sl_settings_hops(s) == 1, SL_EINVAL,
+    SL_FAIL_IF(s->embed != NULL && !sl_settings_embeds(s), SL_EINVAL,
                "--embed: found --layers 1, which has no hidden rows; expected at least 2 layers");
     return SL_OK;
 }

@@ -99,10 +99,11 @@ struct sl_settings {
     bool residual;
     bool skip; /* gat, gatv2 */
     bool input_layer;
-    uint32_t bases;    /* rgcn; 0: none */
-    int edge_weights;  /* enum sl_edge_weights_use */
-    int edge_features; /* enum sl_edge_features_use */
-    int precision;     /* enum sl_precision */
+    uint32_t output_layers; /* dense layers, behind those that aggregate */
+    uint32_t bases;         /* rgcn; 0: none */
+    int edge_weights;       /* enum sl_edge_weights_use */
+    int edge_features;      /* enum sl_edge_features_use */
+    int precision;          /* enum sl_precision */
     char *load;
     /* minibatch */
     uint32_t pes;                       /* P; 0 until sl_session_open decides */
@@ -255,6 +256,11 @@ static inline bool sl_settings_trains_links(const struct sl_settings *settings)
 static inline uint32_t sl_settings_hops(const struct sl_settings *settings)
 {
     return settings->layers + sl_settings_trains_links(settings);
+}
+/* Whether there is a hidden layer, or links: rows for --embed. */
+static inline bool sl_settings_embeds(const struct sl_settings *settings)
+{
+    return settings->layers != 1 || settings->output_layers > 0 || sl_settings_trains_links(settings);
 }
 /* Vertices of a link in a step: its two ends and its negatives. */
 static inline uint32_t sl_settings_link_ends(const struct sl_settings *settings)

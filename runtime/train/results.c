@@ -26,7 +26,7 @@ enum sl_status sl_session_sizes(const struct sl_session *t, struct sl_session_si
                                    .n_pes = t->settings->pes,
                                    .n_parts = t->plan.n_parts,
                                    .n_per_epoch = t->plan.n_per_epoch,
-                                   .n_hidden = sl_settings_hops(t->settings) > 1 ? t->settings->hidden : 0,
+                                   .n_hidden = sl_settings_embeds(t->settings) ? t->settings->hidden : 0,
                                    .memory_bytes = t->memory_bytes};
     all.n_weights = sl_model_count_tensors(&t->model, (enum sl_tensors_for)t->settings->save_names);
     SL_FAIL_IF(size == 0, SL_EINVAL, "sl_session_sizes: found a size of 0, expected sizeof(struct sl_session_sizes)");

@@ -168,8 +168,7 @@ enum sl_status sl_model_describe(const struct sl_trained *model, struct sl_model
                                        .version = file->version,
                                        .n_features = file->n_features,
                                        .n_outputs = n_outputs,
-                                       .n_embeddings =
-                                           s->layers != 1 || sl_settings_trains_links(model->settings) ? s->hidden : 0,
+                                       .n_embeddings = sl_settings_embeds(s) ? s->hidden : 0,
                                        .class_names = sl_model_file_text(file, SL_KEY_CLASSES),
                                        .relation_names = sl_model_file_text(file, SL_KEY_RELATIONS)};
     SL_FAIL_IF(out->size == 0, SL_EINVAL,

@@ -24,7 +24,7 @@ count()
 
 # ---- help -----------------------------------------------------------------------------------------------------------------------
 
-options='dataset data-path split features directed normalize-features cache layers hidden dropout input-dropout activation norm residual precision load
+options='dataset data-path split features directed normalize-features cache layers hidden output-layers dropout input-dropout activation norm residual precision load
     pes group-size batch-size fanout relation-fanout sampler layer-size replace layer-dependency kappa labor-iterations depth chunks partition sync gossip-what gossip-average-every
     gossip-local-size gossip-ring drop-last epochs lr lr-schedule lr-warmup optimizer weight-decay
      patience seed eval-every metrics metrics-steps save save-names predict embed checkpoint resume trace trace-steps quiet json cpus gpus sched placement

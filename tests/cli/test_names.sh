@@ -18,6 +18,7 @@ from torch.nn import BatchNorm1d, LayerNorm, Linear, Module, ModuleList, Sequent
 from torch.nn import functional
 
 library, model, norm, activation = sys.argv[1:5]
+dense = sys.argv[5:]  # --output-layers 2
 f = getattr(functional, activation)
 HIDDEN, LAYERS, HEADS, ALPHA, LAMBDA = 16, 3, 4, 0.1, 0.5
 
@@ -31,7 +32,7 @@ class F(Module):
 
 def conv(n_in, n_out, i):
     """Layer i of the library."""
-    heads = 1 if i == LAYERS - 1 else HEADS
+    heads = 1 if i == LAYERS - 1 and not dense else HEADS
     if library == 'torch_geometric':
         from torch_geometric import nn
         if model == 'sage':
@@ -67,19 +68,36 @@ def graph_of(edges, n):
     graph = dgl.graph((edges[0], edges[1]), num_nodes=n)
     return graph if model in ('sage', 'gin') else dgl.add_self_loop(graph)
 
+class Mlp(Module):
+    def __init__(self, n_classes):
+        super().__init__()
+        self.lins = ModuleList([Linear(HIDDEN, HIDDEN), Linear(HIDDEN, n_classes)])
+        self.norms = ModuleList([(BatchNorm1d if norm == 'batch' else LayerNorm)(HIDDEN)])
+
+    def forward(self, h):
+        return self.lins[1](f(self.norms[0](self.lins[0](h))))
+
+def mlp(n_classes):
+    if library != 'torch_geometric' or norm == 'batch':  # whose MLP calls the arrays norms.0.module
+        return Mlp(n_classes)
+    from torch_geometric.nn import MLP
+    return MLP([HIDDEN, HIDDEN, n_classes], act=activation, norm='layer_norm', norm_kwargs={'mode': 'node'})
+
 class Net(Module):
     def __init__(self, n_features, n_classes):
         super().__init__()
         self.ends = model in ('gcnii', 'resgcn')
-        widths = [HIDDEN] * (LAYERS + 1) if self.ends else [n_features] + [HIDDEN] * (LAYERS - 1) + [n_classes]
+        widths = [HIDDEN] * (LAYERS + 1) if self.ends else [n_features] + [HIDDEN] * (LAYERS - 1) + [HIDDEN if dense else n_classes]
         convs = ModuleList(conv(widths[i], widths[i + 1], i) for i in range(LAYERS))
         self.add_module('convs' if library == 'torch_geometric' else 'layers', convs)
-        n_norms = LAYERS + 1 if model == 'resgcn' else 0 if norm == 'none' else LAYERS if self.ends else LAYERS - 1
+        n_norms = LAYERS + 1 if model == 'resgcn' else 0 if norm == 'none' else LAYERS if self.ends or dense else LAYERS - 1
         make = BatchNorm1d if norm == 'batch' else LayerNorm
         self.norms = ModuleList(make(HIDDEN) for _ in range(n_norms))
         if self.ends:
             self.add_module('in', Linear(n_features, HIDDEN))
             self.add_module('out', Linear(HIDDEN, n_classes))
+        if dense:
+            self.out = mlp(n_classes)
 
     def apply_conv(self, i, graph, *rows):
         if library == 'torch_geometric':
@@ -97,9 +115,9 @@ class Net(Module):
             h = self.apply_conv(i, graph, h, first) if model == 'gcnii' else self.apply_conv(i, graph, h)
             if i < len(self.norms):
                 h = self.norms[i](h)
-            if self.ends or i < LAYERS - 1:
+            if self.ends or dense or i < LAYERS - 1:
                 h = f(h)
-        return self.out(h) if self.ends else h
+        return self.out(h) if self.ends or dense else h
 
 x = torch.from_numpy(table('made/raw/node-feat.csv.gz', np.float32))
 expected = torch.from_numpy(np.load('scores.npy')).double()
@@ -125,12 +143,14 @@ for library in $libraries; do
             case $norm in none) activation=gelu ;; layer) activation=elu ;; *) activation=leaky_relu ;; esac
             [[ $model == sage ]] && activation=relu
             [[ $model == resgcn && $norm != none ]] && continue
+            dense=
+            [[ $norm == none || $model == gcnii || $model == resgcn ]] || dense="--output-layers 2"
             skip=
             [[ $names == pyg && $model == gat* ]] && skip=--skip
-            "$program" --dataset ./made --cache none --model $model --norm $norm --activation $activation --layers 3 --hidden 16 --lr 0.02 ${only[$model]-} $skip \
+            "$program" --dataset ./made --cache none --model $model --norm $norm --activation $activation --layers 3 --hidden 16 --lr 0.02 ${only[$model]-} $skip $dense \
                 --epochs 2 --batch-size 64 --pes 2 --cpus 1 --quiet --save model.safetensors \
                 --save-names $names --predict scores.npy || exit 1
-            "$python" -W ignore compare.py "$library" "$model" "$norm" "$activation" || failed=1
+            "$python" -W ignore compare.py "$library" "$model" "$norm" "$activation" $dense || failed=1
         done
     done
 done

@@ -124,14 +124,18 @@ class Attention(Module):
 expected = torch.from_numpy(np.load('scores.npy')).double()
 weights = load_file('model.safetensors')
 Layer = Attention if model == 'rgat' else Convolution
-net = [Layer(8, HIDDEN, HEADS), Layer(HIDDEN, expected.shape[1], 1)]
+net = [Layer(8, HIDDEN, HEADS), Layer(HIDDEN, HIDDEN, HEADS) if model == 'rgat' else Layer(HIDDEN, expected.shape[1], 1)]
 for i, layer in enumerate(net):
     prefix = f'{"convs" if pyg else "layers"}.{i}.'
     layer.load({name[len(prefix):]: weights.pop(name) for name in list(weights) if name.startswith(prefix)})
     layer.double().eval()
+out = torch.nn.Identity()
+if model == 'rgat':  # --output-layers 1
+    out = torch.nn.Sequential(torch.nn.ReLU(), Linear(HIDDEN, expected.shape[1]).double())
+    out[1].load_state_dict({name: weights.pop('out.lins.0.' + name) for name in ('weight', 'bias')})
 assert not weights, weights.keys()
 with torch.no_grad():
-    found = net[1](torch.relu(net[0](torch.from_numpy(features()).double())))
+    found = out(net[1](torch.relu(net[0](torch.from_numpy(features()).double()))))
 worst = float((found - expected).abs().max())
 print(f'{library} {model}: largest difference {worst:.2e}, largest score {float(expected.abs().max()):.3g}')
 if float(expected.std(dim=0).max()) < 1e-3:
@@ -140,7 +144,7 @@ sys.exit(not worst <= 1e-4)
 EOF
 
 "$python" typed.py || exit 99
-declare -A options=([rgcn]='--model rgcn' [bases]='--model rgcn --bases 2' [rgat]='--model rgat --heads 4')
+declare -A options=([rgcn]='--model rgcn' [bases]='--model rgcn --bases 2' [rgat]='--model rgat --heads 4 --output-layers 1')
 for library in $libraries; do
     names=dgl
     [[ $library == torch_geometric ]] && names=pyg

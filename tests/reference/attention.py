@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Copyright (c) 2026 the Starling authors
 """Write gatv2_*.json, gat2_skip.json and gat3_elu.json beside this file: PyTorch Geometric's GATv2Conv and GATConv on
-the graph of gat2.json, and PyTorch's figures in double. Needs torch and torch-geometric; the tests do not.
+the graph of gat2.json, some with dense layers behind, and PyTorch's figures in double. Needs torch and torch-geometric; the tests do not.
 
 GATv2Conv has an output bias beside those of its two products. It is one too many: z and the scores have two biases in
 all. It stays at zero, as Starling writes it."""
@@ -22,32 +22,38 @@ NAMES = {
 }
 
 
-def run(model, widths, heads, skip, norm, activation, x, edges, labels, train):
+def run(model, widths, heads, skip, norm, activation, n_dense, x, edges, labels, train):
     torch.manual_seed(4)
     convs, p = [], {}
+    last, names = len(widths) - 2, []
     for i, (n_in, n_out) in enumerate(zip(widths, widths[1:])):
-        n_heads = heads if i + 2 < len(widths) else 1
-        Conv = GATConv if model == "gat" else GATv2Conv
-        convs.append(Conv(n_in, n_out // n_heads, heads=n_heads, residual=skip))
-        state = dict(convs[-1].named_parameters())
-        for ours, theirs in NAMES[model].items():
-            if theirs in state:
-                p[f"{i}.{ours}"] = state[theirs]
-                torch.nn.init.normal_(state[theirs], std=0.6)
-        if norm and i + 2 < len(widths):
-            p[f"{i}.norm_weight"] = torch.nn.Parameter(1 + 0.3 * torch.randn(n_out))
-            p[f"{i}.norm_bias"] = torch.nn.Parameter(0.3 * torch.randn(n_out))
+        names.append(str(i) if i <= last - n_dense else f"out.{i - len(convs)}")
+        if i <= last - n_dense:
+            n_heads = heads if i < last else 1
+            Conv = GATConv if model == "gat" else GATv2Conv
+            convs.append(Conv(n_in, n_out // n_heads, heads=n_heads, residual=skip))
+            state = dict(convs[-1].named_parameters())
+            for ours, theirs in NAMES[model].items():
+                if theirs in state:
+                    p[f"{i}.{ours}"] = state[theirs]
+                    torch.nn.init.normal_(state[theirs], std=0.6)
+        else:
+            p[f"{names[i]}.w"] = torch.nn.Parameter(0.6 * torch.randn(n_out, n_in))
+            p[f"{names[i]}.bias"] = torch.nn.Parameter(0.6 * torch.randn(n_out))
+        if norm and i < last:
+            p[f"{names[i]}.norm_weight"] = torch.nn.Parameter(1 + 0.3 * torch.randn(n_out))
+            p[f"{names[i]}.norm_bias"] = torch.nn.Parameter(0.3 * torch.randn(n_out))
 
     def listed(values):
         return {k: (v.detach()[0] if "attn" in k else v.detach()).tolist() for k, v in values.items()}
 
     def logits():
         h = x
-        for i, conv in enumerate(convs):
-            h = conv(h, edges)
-            if norm and i + 1 < len(convs):
-                h = layer_norm(h, h.shape[1:], p[f"{i}.norm_weight"], p[f"{i}.norm_bias"])
-            h = getattr(functional, activation)(h) if i + 1 < len(convs) else h
+        for i, name in enumerate(names):
+            h = convs[i](h, edges) if i < len(convs) else h @ p[f"{name}.w"].T + p[f"{name}.bias"]
+            if norm and i < last:
+                h = layer_norm(h, h.shape[1:], p[f"{name}.norm_weight"], p[f"{name}.norm_bias"])
+            h = getattr(functional, activation)(h) if i < last else h
         return h
 
     case = {"parameters": listed(p), "losses": []}
@@ -76,15 +82,15 @@ with open(os.path.join(folder, "gat2.json"), encoding="utf-8") as f:
 shared = {k: graph[k] for k in ("vertices", "edges_src_dst", "features", "labels", "train")}
 data = (torch.tensor(graph["features"]), torch.tensor(graph["edges_src_dst"]).T, torch.tensor(graph["labels"]),
         torch.tensor(graph["train"]))
-for name, model, widths, heads, skip, norm, activation in [
-        ("gatv2_2", "gatv2", [5, 8, 3], 2, False, False, "relu"),
-        ("gatv2_3_skip", "gatv2", [5, 12, 12, 3], 3, True, True, "relu"),
-        ("gat2_skip", "gat", [5, 8, 3], 4, True, False, "leaky_relu"),
-        ("gat3_elu", "gat", [5, 8, 8, 3], 2, True, True, "elu"),
-        ("gatv2_3_gelu", "gatv2", [5, 8, 8, 3], 2, False, False, "gelu")]:
-    options = {"widths": widths, "heads": heads, **({"skip": True} if skip else {}),
+for name, model, widths, heads, skip, norm, activation, n_dense in [
+        ("gatv2_2", "gatv2", [5, 8, 8, 8, 3], 2, False, False, "relu", 2),
+        ("gatv2_3_skip", "gatv2", [5, 12, 12, 3], 3, True, True, "relu", 0),
+        ("gat2_skip", "gat", [5, 8, 3], 4, True, False, "leaky_relu", 0),
+        ("gat3_elu", "gat", [5, 8, 8, 8, 3], 2, True, True, "elu", 1),
+        ("gatv2_3_gelu", "gatv2", [5, 8, 8, 3], 2, False, False, "gelu", 0)]:
+    options = {"widths": widths[:len(widths) - n_dense], "heads": heads, **({"output_layers": n_dense} if n_dense else {}), **({"skip": True} if skip else {}),
                **({"norm": "layer"} if norm else {}), **({"activation": activation} if activation != "relu" else {})}
-    content = {"model": model, **shared, "options": options, **run(model, widths, heads, skip, norm, activation, *data)}
+    content = {"model": model, **shared, "options": options, **run(model, widths, heads, skip, norm, activation, n_dense, *data)}
     with open(os.path.join(folder, f"{name}.json"), "w", encoding="utf-8") as f:
         json.dump(content, f, indent=0)
         f.write("\n")

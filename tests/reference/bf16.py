@@ -121,14 +121,22 @@ class Model:
         o = self.options
         return o["layers"] if "layers" in o else o["depth"] if "depth" in o else len(o["widths"]) - 1
 
+    def is_last(self, i):
+        return i == self.n_layers() - 1 and not self.options.get("output_layers")
+
     def logits(self):
         with torch.autocast("cpu", torch.bfloat16, enabled=self.rows_dtype == torch.bfloat16):
-            return getattr(self, self.kind)()
+            h = getattr(self, self.kind)()
+            n = self.options.get("output_layers", 0)
+            for k in range(n):
+                h = self.linear(h, f"out.{k}")
+                h = h if k == n - 1 else self.activation(self.norm(h, f"out.{k}"))
+            return h
 
     def sage(self):
         h = self.x
         for i in range(self.n_layers()):
-            last = i == self.n_layers() - 1
+            last = self.is_last(i)
             w, name = self.p[f"{i}.w_neigh"], str(i)
             if self.projects(i, w):
                 m = self.sum(i, h @ w.T)
@@ -152,14 +160,14 @@ class Model:
                 z = self.sum(i, h @ w.T) + self.p[f"{i}.bias"].to(self.rows_dtype)
             else:
                 z = self.linear(self.sum(i, h), str(i))
-            h = torch.relu(z) if i < self.n_layers() - 1 else z
+            h = z if self.is_last(i) else torch.relu(z)
         return h
 
     def gin(self):
         """The sum has the vertex itself once; a self loop adds nothing."""
         h = self.x
         for i in range(self.n_layers()):
-            last = i == self.n_layers() - 1
+            last = self.is_last(i)
             w, b = self.p[f"{i}.w1"], self.p[f"{i}.b1"]
             epsilon = self.p[f"{i}.eps"].to(self.rows_dtype)
             if self.projects(i, w):
@@ -193,7 +201,7 @@ class Model:
     def gat(self):
         h = self.x
         for i in range(self.n_layers()):
-            last = i == self.n_layers() - 1
+            last = self.is_last(i)
             heads = 1 if last else self.options["heads"]
             u = (h @ self.p[f"{i}.w"].T).view(len(h), heads, -1)
             dst = (u * self.p[f"{i}.attn_dst"].view(1, heads, -1).to(u.dtype)).sum(2)
@@ -215,7 +223,7 @@ class Model:
     def gatv2(self):
         h = self.x
         for i in range(self.n_layers()):
-            last = i == self.n_layers() - 1
+            last = self.is_last(i)
             heads = 1 if last else self.options["heads"]
             linear = torch.nn.functional.linear
             u = linear(h, self.p[f"{i}.w_l"], self.p[f"{i}.b_l"]).view(len(h), heads, -1)

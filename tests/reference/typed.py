@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 # Copyright (c) 2026 the Starling authors
 """Write typed_*.json, weighted_typed_*.json and edges_*.json beside this file: rgcn, rgcn with bases and rgat on a small
-graph with relations, sage and rgcn with features of edges, and PyTorch's figures in double. Needs torch; the tests do not.
+graph with relations, some with dense layers behind (DENSE), sage and rgcn with features of edges, and PyTorch's figures
+in double. Needs torch; the tests do not.
 
 The layers are checked against PyTorch Geometric's RGCNConv and GATConv, if they are installed. With weights of edges,
 rgcn divides the weighted sum by the number of in-neighbours of the relation, and rgat multiplies after the softmax, as
@@ -16,6 +17,7 @@ from torch.nn.functional import cross_entropy, leaky_relu
 
 N, WIDTHS, RELATIONS, BASES, HEADS, EDGE = 24, (5, 8, 3), 4, 2, 2, 3
 LR, DECAY = 0.05, 0.01
+DENSE = {"typed_bases": 2, "typed_rgat_single": 1}  # by case, their number
 
 
 def make_edges(r):
@@ -65,10 +67,11 @@ def layer(model, p, i, h, edges, weights, features=None):
     return z
 
 
-def parameters_of(model, g, featured):
+def parameters_of(model, g, featured, n_dense):
     p = {}
-    for i, (n_in, n_out) in enumerate(zip(WIDTHS, WIDTHS[1:])):
-        heads = HEADS if i == 0 else 1
+    last = WIDTHS[1] if n_dense else WIDTHS[2]
+    for i, (n_in, n_out) in enumerate(((WIDTHS[0], WIDTHS[1]), (WIDTHS[1], last))):
+        heads = HEADS if i == 0 or n_dense else 1
         shapes = {"w_self": (n_in, n_out), "bias": (n_out,)}
         if model == "rgcn":
             shapes["w_neigh"] = (RELATIONS, n_in, n_out)
@@ -80,6 +83,10 @@ def parameters_of(model, g, featured):
             shapes["w_relations"] = (RELATIONS, n_in, n_out)
             shapes["attn_src"] = shapes["attn_dst"] = (RELATIONS, heads, n_out // heads)
         p.update({f"{i}.{k}": (torch.randn(s, generator=g) * 0.6).requires_grad_() for k, s in shapes.items()})
+    for k in range(n_dense):
+        n_out = WIDTHS[1] if k < n_dense - 1 else WIDTHS[2]
+        for name, shape in (("w", (WIDTHS[1], n_out)), ("bias", (n_out,))):
+            p[f"out.{k}.{name}"] = (torch.randn(shape, generator=g) * 0.6).requires_grad_()
     return p
 
 
@@ -113,8 +120,8 @@ def check_layer(model, p, h, edges):
     assert torch.allclose(z, layer(model, p, 0, h, edges, torch.ones(len(edges))), atol=1e-12)
 
 
-def run(model, x, labels, train, edges, weights, features=None):
-    p = parameters_of(model, torch.Generator().manual_seed(3), features is not None)
+def run(model, x, labels, train, edges, weights, features, n_dense):
+    p = parameters_of(model, torch.Generator().manual_seed(3), features is not None, n_dense)
     case = {"parameters": listed(p), "losses": []}
     adam = torch.optim.Adam(p.values(), lr=LR, betas=(0.9, 0.999), eps=1e-8, weight_decay=DECAY)
     after = {}
@@ -122,6 +129,8 @@ def run(model, x, labels, train, edges, weights, features=None):
         check_layer(model, p, x, edges)
     for step in range(3):
         z = layer(model, p, 1, layer(model, p, 0, x, edges, weights, features).relu(), edges, weights, features)
+        for k in range(n_dense):
+            z = z.relu() @ p[f"out.{k}.w"] + p[f"out.{k}.bias"]
         loss = cross_entropy(z[train], labels[train])
         adam.zero_grad()
         loss.backward()
@@ -155,10 +164,13 @@ for name, model, kept, weights, features in cases:
     options = {"widths": WIDTHS, "heads": HEADS} if model == "rgat" else {"widths": WIDTHS}
     if model == "bases":
         options["bases"] = BASES
+    if name in DENSE:
+        options["output_layers"] = DENSE[name]
     content = {"model": "rgat" if model == "rgat" else "rgcn", "vertices": N, "relations": RELATIONS,
                "edges_src_dst": [e[:2] for e in kept], "edge_relations": [e[2] for e in kept], "features": x.tolist(),
                "labels": labels, "train": train, "options": options,
-               **run(model, x, torch.tensor(labels), torch.tensor(train), torch.tensor(kept), weights, features)}
+               **run(model, x, torch.tensor(labels), torch.tensor(train), torch.tensor(kept), weights, features,
+                     DENSE.get(name, 0))}
     if weights is some:
         content["edge_weights"] = weights.tolist()
     if features is not None:

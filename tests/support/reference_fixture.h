@@ -267,6 +267,7 @@ static MAYBE_UNUSED void case_settings(json_t *root, struct sl_settings *out)
                             out));
     option_of(options, "alpha", &out->alpha);
     option_of(options, "lam", &out->lambda);
+    out->output_layers = (uint32_t)json_integer_value(json_object_get(options, "output_layers"));
     out->learn_epsilon = json_object_get(options, "learn_epsilon") != NULL;
     if (json_object_get(root, "edge_weights") != NULL) {
         out->edge_weights = SL_EDGE_WEIGHTS_FACTOR;
@@ -303,6 +304,8 @@ static MAYBE_UNUSED json_t *tensor(json_t *tensors, const struct sl_model *model
     const char *name = parameter_name(layer, k);
     if (i >= model->n_vertex_layers) {
         snprintf(key, sizeof key, "decoder.%d", k);
+    } else if (layer->kind == &sl_dense_out) {
+        snprintf(key, sizeof key, "out.%u.%s", layer->number, name);
     } else if (layer->from != layer->level) {
         snprintf(key, sizeof key, "%u.%s", layer->number, name);
     } else {

@@ -122,6 +122,8 @@ static void settings_of(int model, const struct variant *v, struct sl_settings *
     out->layer_dependency = v->dependent;
     out->input_layer = is_typed(model) && (v->hidden == 44 || (v->hidden == 12 && v->norm == SL_NORM_LAYER));
     out->bases = model == SL_MODEL_RGCN && v->chunks == 3 ? 2 : 0;
+    const bool ends = model == SL_MODEL_GCNII || model == SL_MODEL_RESGCN; /* in a dense layer of its own */
+    out->output_layers = ends ? 0 : (uint32_t)(v - variants + 2) % 3;
     const bool reads_edges = (model == SL_MODEL_SAGE || model == SL_MODEL_RGCN) && v->chunks != 3;
     out->edge_features = reads_edges && out->labor_iterations == 0 ? SL_EDGE_FEATURES_CONCAT : SL_EDGE_FEATURES_NONE;
     out->activation = (int)((v - variants) % 4); /* enum sl_activate_kind */

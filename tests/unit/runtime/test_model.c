@@ -247,6 +247,20 @@ static const struct {
      SL_NORM_NONE,
      {"layers.0.weight [5,8] layers.0.bias [8] layers.1.weight [8,3] layers.1.bias [3] ",
       "convs.0.lin.weight [8,5] convs.0.bias [8] convs.1.lin.weight [3,8] convs.1.bias [3] "}},
+    {SL_MODEL_GCN, /* with --output-layers 2 */
+     SL_NORM_BATCH,
+     {"layers.0.weight [5,8] layers.0.bias [8] norms.0.weight [8] norms.0.bias [8] "
+      "norms.0.running_mean [8] norms.0.running_var [8] "
+      "layers.1.weight [8,8] layers.1.bias [8] norms.1.weight [8] norms.1.bias [8] "
+      "norms.1.running_mean [8] norms.1.running_var [8] "
+      "out.lins.0.weight [8,8] out.lins.0.bias [8] out.norms.0.weight [8] out.norms.0.bias [8] "
+      "out.norms.0.running_mean [8] out.norms.0.running_var [8] out.lins.1.weight [3,8] out.lins.1.bias [3] ",
+      "convs.0.lin.weight [8,5] convs.0.bias [8] norms.0.weight [8] norms.0.bias [8] "
+      "norms.0.running_mean [8] norms.0.running_var [8] "
+      "convs.1.lin.weight [8,8] convs.1.bias [8] norms.1.weight [8] norms.1.bias [8] "
+      "norms.1.running_mean [8] norms.1.running_var [8] "
+      "out.lins.0.weight [8,8] out.lins.0.bias [8] out.norms.0.weight [8] out.norms.0.bias [8] "
+      "out.norms.0.running_mean [8] out.norms.0.running_var [8] out.lins.1.weight [3,8] out.lins.1.bias [3] "}},
     {SL_MODEL_GAT,
      SL_NORM_NONE,
      {"layers.0.fc.weight [8,5] layers.0.bias [8] layers.0.attn_l [1,2,4] layers.0.attn_r [1,2,4] "
@@ -321,6 +335,7 @@ TEST(test_names_of_libraries)
     for (size_t e = 0; e < N_EXPECTED; e++) {
         OWNED(sl_model_free) struct sl_model m;
         set_model(expected[e].model, expected[e].norm);
+        settings.output_layers = 2 * (expected[e].model == SL_MODEL_GCN && expected[e].norm == SL_NORM_BATCH);
         make(5, 3, false, &m);
         for (int names = 0; names < SL_N_NAMES; names++) {
             struct sl_tensor tensors[SL_MODEL_TENSORS];

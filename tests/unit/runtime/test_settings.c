@@ -296,6 +296,13 @@ TEST_WITH(gossip_is_checked, set_up, tear_down)
 TEST_WITH(models_are_checked, set_up, tear_down)
 {
     static const struct step steps[] = {
+        {"output-layers=2", NULL, NULL},
+        {"model=resgcn", "--output-layers 2 cannot be used with --model resgcn", "already ends"},
+        {"model=gcnii", "--output-layers 2 cannot be used with --model gcnii", "already ends"},
+        {"model=sage output-layers=253", "--output-layers: found 253, expected fewer than 256 together with --layers",
+         "3"},
+        {"output-layers=252", NULL, NULL},
+        {"output-layers=0", NULL, NULL},
         {"heads=4", "--heads", "--model gat"},
         {"model=gat", NULL, NULL},
         {"heads=7", "--heads: found 7", "a divisor of --hidden, which is 256"},
