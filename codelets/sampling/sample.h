@@ -37,7 +37,7 @@
  *   edge_offsets    D + 1  edges of destination d: edge_offsets[d] .. edge_offsets[d + 1] - 1, ordered by the
  *                          source's dataset id.
  *   edge_sources    E      position of each edge's source among the T sources.
- *   back_offsets    T + 1  the same block transposed: edges of source t.
+ *   back_offsets    T + 1  if gradients return to sources: the same block transposed: edges of source t.
  *   back_rows       E      destination of each edge, ascending.
  *   request                the ids of the T sources, ascending, as a list by owner.
  *   edge_weights    E      if sums use weights: the weight of each edge, in the order of edge_sources.
@@ -378,8 +378,8 @@ static inline struct sl_sample_marks sl_marks_in(void *bytes, uint32_t n_vertice
 }
 
 /* Output arrays of a block. Required capacity: edge_sources and back_rows E, for the edges of all destinations;
- * edge_offsets D + 1; back_offsets T + 1; request T + G + 1. sl_sample_cuda writes all max_rows + 1 edge offsets. On
- * CPUs the transposed block is left out if back_offsets is NULL. */
+ * edge_offsets D + 1; back_offsets T + 1; request T + G + 1. sl_sample_cuda writes all max_rows + 1 edge offsets.
+ * back_offsets: NULL: without the transposed block. */
 struct sl_sample_block {
     uint32_t *edge_offsets, *edge_sources;
     uint32_t *back_offsets, *back_rows;
@@ -511,8 +511,8 @@ struct sl_hop {
 #define SL_BLOCK_ROLES(view)                                                                                           \
     {"edge offsets", STARPU_W, offsetof(view, hop.edge_offsets), "?", SL_INTS_32},                                     \
         {"edge sources", STARPU_W, offsetof(view, hop.edge_sources), "?", SL_INTS_32},                                 \
-        {"back offsets", STARPU_W, offsetof(view, hop.back_offsets), "?", SL_INTS_32},                                 \
-        {"back rows", STARPU_W, offsetof(view, hop.back_rows), "?", SL_INTS_32},                                       \
+        {"back offsets", STARPU_W | SL_OPTIONAL, offsetof(view, hop.back_offsets), "?", SL_INTS_32},                   \
+        {"back rows", STARPU_W | SL_OPTIONAL, offsetof(view, hop.back_rows), "?", SL_INTS_32},                         \
     {                                                                                                                  \
         "request", STARPU_W, offsetof(view, hop.request), "?", SL_INTS_32                                              \
     }

@@ -431,23 +431,28 @@ static inline __device__ uint64_t entry_of_edge(const struct drawing &g, uint32_
     return from.first + (whole ? e - first : g.edges[e]);
 }
 
-/* Replace drawn positions, or whole lists, by ids, and mark the ids. Also writes the destination of each edge. */
+/* Replace drawn positions, or whole lists, by ids, and mark the ids. Also writes the destination of each edge. rows_out:
+ * NULL: not wanted. */
 static __global__ void take_edges(struct drawing g, uint64_t *words, uint32_t *rows_out)
 {
     for (uint64_t e = sl_thread(); e < g.n_edges; e += sl_n_threads()) {
         const uint32_t d = row_of_edge(g, (uint32_t)e);
         const sl_vertex id = g.part.sources[entry_of_edge(g, d, (uint32_t)e)];
         g.edges[e] = id;
-        rows_out[e] = d;
+        if (rows_out != nullptr) {
+            rows_out[e] = d;
+        }
         sl_mark(words, id);
     }
 }
 
-/* Mark the sources of edges that are ids. Also writes the destination of each edge. */
+/* The same if edges are ids already. */
 static __global__ void mark_edges(struct drawing g, uint64_t *words, uint32_t *rows_out)
 {
     for (uint64_t e = sl_thread(); e < g.n_edges; e += sl_n_threads()) {
-        rows_out[e] = row_of_edge(g, (uint32_t)e);
+        if (rows_out != nullptr) {
+            rows_out[e] = row_of_edge(g, (uint32_t)e);
+        }
         sl_mark(words, g.edges[e]);
     }
 }
@@ -630,19 +635,30 @@ static int bits_below(uint64_t n)
     return n_bits;
 }
 
-/* List the marked sources, and transpose the block by a stable sort of the edges. room: 2 n_edges words, first the
- * destination of each edge. */
+/* Memory for the transpose, if it is wanted: 2 n_edges words, first the destination of each edge. */
+static enum sl_status take_room(const struct sample_call *call, sl_scratch *scratch)
+{
+    if (call->block->back_offsets == nullptr) {
+        return SL_OK;
+    }
+    return scratch->take(2 * sizeof(uint32_t) * (size_t)call->g.n_edges, "sl_sample: edges");
+}
+
+/* List the marked sources, and transpose the block, if that is wanted, by a stable sort of the edges. */
 static enum sl_status close_block(const struct sample_call *call, uint32_t *room)
 {
     const struct sl_sample_block *block = call->block;
     const uint32_t n = call->g.n_edges;
-    uint32_t *sorted = room + n;
     SL_CHECK(list_sources(call));
+    if (block->back_offsets == nullptr) {
+        return SL_OK;
+    }
     if (n == 0) {
         return sl_cuda_status(cudaMemsetAsync(block->back_offsets, 0, sizeof *block->back_offsets, call->stream),
                               "sl_sample: back offsets");
     }
     const int n_bits = bits_below(sl_least(call->marks->n_vertices, n));
+    uint32_t *sorted = room + n;
     SL_CHECK(sl_sort_pairs(call->stream, n, n_bits, call->g.edges, room, sorted, block->back_rows));
     if (block->edge_weights != nullptr) { /* a weight is sorted as a word of four bytes */
         SL_CHECK(sl_sort_pairs(call->stream, n, n_bits, call->g.edges,
@@ -672,7 +688,7 @@ enum sl_status sl_block_close_cuda(cudaStream_t stream, const struct sl_sample_p
     const struct drawing g = {*part, {}, nullptr, block->edge_offsets, block->edge_sources, n_rows, n_edges, false};
     const struct sample_call call = {stream, marks, sizes, block, g};
     sl_scratch scratch(stream);
-    SL_CHECK(scratch.take(2 * sizeof(uint32_t) * (size_t)n_edges, "a block's edges"));
+    SL_CHECK(take_room(&call, &scratch));
     return mark_and_close(&call, scratch.as<uint32_t>());
 }
 
@@ -691,7 +707,7 @@ enum sl_status sl_sample_cuda(cudaStream_t stream, const struct sl_sample_part *
                       weighted ? count_positive : count_edges, call.g, max_rows, sizes->n_rows, block->edge_offsets));
     SL_CHECK(sl_exclusive_sum(stream, max_rows + 1, block->edge_offsets));
     SL_CHECK(read_sizes(&call));
-    SL_CHECK(scratch.take(2 * sizeof(uint32_t) * (size_t)call.g.n_edges, "sl_sample: edges"));
+    SL_CHECK(take_room(&call, &scratch));
     SL_CHECK(draw_edges(&call, draw));
     SL_CHECK(take_all(&call, part->weights, block->edge_weights));
     SL_CHECK(take_all(&call, part->relations, block->edge_relations));

@@ -183,7 +183,7 @@ struct tree_sum {
      * them one after the other, so that messages of equal tags keep the order of the steps. */
     starpu_data_handle_t part;
     starpu_data_handle_t *received;
-    int64_t tag;                    /* tag of subtree 0; the result has tag + 1 */
+    int64_t tag; /* tag of subtree 0; the result has tag + 1 */
 };
 
 /* The leaves of a rank are first_leaf(rank) .. first_leaf(rank + 1) - 1. */

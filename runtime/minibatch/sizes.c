@@ -30,8 +30,7 @@ static void split_levels(const struct sl_steps *s, uint32_t p)
     }
 }
 
-/* The layer that aggregates over the edges of a hop. */
-static const struct sl_layer *layer_of_hop(const struct sl_steps *s, uint32_t hop)
+const struct sl_layer *sl_step_layer(const struct sl_steps *s, uint32_t hop)
 {
     const struct sl_layer *layer = s->model->layer;
     while (layer->level != hop || layer->from == hop) {
@@ -60,7 +59,7 @@ static void add_sizes(const struct sl_steps *s, uint32_t p, struct sl_step_sizes
         sizes->vertices[level] += n_rows(s, p, level);
     }
     for (uint32_t hop = 0; hop < s->plan->n_layers; hop++) {
-        const struct sl_layer *layer = layer_of_hop(s, hop);
+        const struct sl_layer *layer = sl_step_layer(s, hop);
         uint32_t i = (uint32_t)(layer - s->model->layer);
         uint64_t row = sl_dtype_bytes(sl_step_travelling_dtype(s, i, p, false), layer->training.travels);
         const uint32_t *first = counts + sl_counts_request(s->plan->n_layers, n_parts, hop);
@@ -68,7 +67,7 @@ static void add_sizes(const struct sl_steps *s, uint32_t p, struct sl_step_sizes
         sizes->edges[hop] += counts[sl_counts_edges(s->plan->n_layers, hop)];
         sizes->id_bytes += n_ids * sizeof(sl_vertex);
         sizes->row_bytes += n_ids * row;
-        if (i > 0 || layer->training.project_first) {
+        if (layer->returns) {
             enum sl_dtype back = sl_step_travelling_dtype(s, i, p, true);
             sizes->row_gradient_bytes += n_ids * sl_dtype_bytes(back, layer->training.travels);
         }

@@ -270,6 +270,9 @@ static enum sl_status open_slots(struct sl_steps *s)
     for (uint32_t hop = s->plan->first_hop; hop < s->plan->n_layers; hop++) {
         shape.fanout[hop] = s->hop[hop].most_edges;
     }
+    for (uint32_t hop = 0; hop < s->plan->n_layers; hop++) {
+        shape.returns[hop] = sl_step_layer(s, hop)->returns;
+    }
     SL_CHECK(sl_alloc_zero(s->settings->depth, sizeof *s->slot, "the ring", &s->slot));
     for (uint32_t i = 0; i < s->settings->depth; i++) {
         SL_CHECK(sl_slot_open(&shape, &s->slot[i]));

@@ -123,6 +123,9 @@ static inline struct sl_task_args sl_step_head(const struct sl_steps *steps, uin
  * the same for all steps. */
 bool sl_step_in_place(const struct sl_steps *steps, uint32_t p);
 
+/* The layer that aggregates over the edges of a hop. */
+const struct sl_layer *sl_step_layer(const struct sl_steps *steps, uint32_t hop);
+
 /* The dtype of the rows of layer i that PE p requests, or of their gradients (`back`): of features, if the first layer
  * reads them in place; of outputs, if they are the rows of links' ends. */
 enum sl_dtype sl_step_travelling_dtype(const struct sl_steps *steps, uint32_t i, uint32_t p, bool back);

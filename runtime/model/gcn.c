@@ -48,11 +48,10 @@ static enum sl_status forward(const struct sl_layer_pass *lp)
 static enum sl_status backward(const struct sl_layer_pass *lp)
 {
     bool project_first = sl_layer_pass_order(lp)->project_first;
-    bool wanted = lp->i > 0 || project_first;
     if (!project_first) {
         SL_CHECK(sl_sum_back(lp, WEIGHT));
     }
-    if (wanted) {
+    if (lp->layer->returns) {
         SL_CHECK(lp->pass->source->send_back(lp));
     }
     if (project_first) {
@@ -60,7 +59,7 @@ static enum sl_status backward(const struct sl_layer_pass *lp)
     } else {
         SL_CHECK(sl_sum_gradient(lp, WEIGHT, BIAS));
     }
-    if (wanted) {
+    if (lp->layer->returns) {
         for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
             SL_CHECK(sl_convolve_back(lp, p, WEIGHT));
             if (lp->layer->residual && lp->i > 0) {

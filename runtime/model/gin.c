@@ -159,14 +159,13 @@ static enum sl_status input_back(const struct sl_layer_pass *lp, uint32_t p)
 static enum sl_status backward(const struct sl_layer_pass *lp)
 {
     bool project_first = sl_layer_pass_order(lp)->project_first;
-    bool wanted = lp->i > 0 || project_first;
     SL_CHECK(sl_layer_pass_shape_all(lp, SL_ROWS_GINNER));
     SL_CHECK(sl_layer_pass_shape_all(lp, SL_ROWS_GT));
     SL_CHECK(sl_each_chunk(lp, inner_back));
     if (!project_first) {
         SL_CHECK(sl_sum_back(lp, W1));
     }
-    if (wanted) {
+    if (lp->layer->returns) {
         SL_CHECK(lp->pass->source->send_back(lp));
     }
     if (project_first) {
@@ -176,7 +175,7 @@ static enum sl_status backward(const struct sl_layer_pass *lp)
     }
     for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
         SL_CHECK(own_gradients(lp, p));
-        if (wanted) {
+        if (lp->layer->returns) {
             SL_CHECK(input_back(lp, p));
         }
     }

@@ -272,6 +272,8 @@ struct sl_layer {
     bool activates_input;
     /* The output has no dropout, because later layers need the plain output. */
     bool keeps;
+    /* Gradients of the rows that travel return to their owners. Those of features do not. */
+    bool returns;
     struct sl_layer_order training, evaluation;
     /* The dtype of rows that products or other PEs read, as of the features (--precision). Rows before an activation,
      * rows that tasks add to, and gradients are sl_real; gates are bytes or sl_real. */

@@ -191,6 +191,7 @@ static void shape_layer(const struct sl_settings *settings, uint32_t i, const st
     if (layer->kind->shape != NULL) {
         layer->kind->shape(settings, layer);
     }
+    layer->returns = i > 0 || layer->training.project_first;
     sl_layer_declare_rows(layer, &layer->training);
     sl_layer_declare_rows(layer, &layer->evaluation);
 }

@@ -114,11 +114,10 @@ static enum sl_status self_rows(const struct sl_layer_pass *lp, uint32_t p)
 enum sl_status sl_sage_backward(const struct sl_layer_pass *lp)
 {
     bool project_first = sl_layer_pass_order(lp)->project_first;
-    bool wanted = lp->i > 0 || project_first;
     if (!project_first) {
         SL_CHECK(sl_sum_back(lp, NEIGH));
     }
-    if (wanted) {
+    if (lp->layer->returns) {
         SL_CHECK(lp->pass->source->send_back(lp));
     }
     if (lp->layer->kind->sum->gradient != NULL) {
@@ -131,7 +130,7 @@ enum sl_status sl_sage_backward(const struct sl_layer_pass *lp)
     if (lp->layer->n_edge_features > 0) {
         SL_CHECK(sl_each_chunk(lp, edge_gradient));
     }
-    if (wanted) {
+    if (lp->layer->returns) {
         for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
             SL_CHECK(sl_convolve_back(lp, p, NEIGH));
             if (lp->i > 0) {

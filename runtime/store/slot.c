@@ -121,6 +121,20 @@ static uint64_t most_asked(const struct sl_slot_shape *shape, const struct sl_sh
     return n;
 }
 
+/* The transposed block, with the values that the block has. */
+static enum sl_status add_transpose(struct sl_slot *slot, uint64_t n_sources, uint64_t n_edges, struct sl_block *block)
+{
+    SL_CHECK(add_inner(slot, n_sources + 1, 4, "back offsets", &block->back_offsets));
+    SL_CHECK(add_inner(slot, n_edges, 4, "transposed edges", &block->back_rows));
+    if (block->edge_weights != NULL) {
+        SL_CHECK(add_inner(slot, n_edges, 4, "edge weights", &block->back_weights));
+    }
+    if (block->edge_relations != NULL) {
+        SL_CHECK(add_inner(slot, n_edges, 2, "edge relations", &block->back_relations));
+    }
+    return SL_OK;
+}
+
 /* A PE of another rank has only its request. */
 static enum sl_status add_block(struct sl_slot *slot, const struct sl_slot_shape *shape, uint32_t p, uint32_t hop)
 {
@@ -138,18 +152,17 @@ static enum sl_status add_block(struct sl_slot *slot, const struct sl_slot_shape
     }
     SL_CHECK(add_inner(slot, n_rows + 1, 4, "edge offsets", &block->edge_offsets));
     SL_CHECK(add_inner(slot, n_edges, 4, "sampled edges", &block->edge_sources));
-    SL_CHECK(add_inner(slot, n_sources + 1, 4, "back offsets", &block->back_offsets));
-    SL_CHECK(add_inner(slot, n_edges, 4, "transposed edges", &block->back_rows));
     if ((shards->weighs_edges || shape->importance) && (hop > 0 || shape->link_rows == 0)) {
         SL_CHECK(add_inner(slot, n_edges, 4, "edge weights", &block->edge_weights));
-        SL_CHECK(add_inner(slot, n_edges, 4, "edge weights", &block->back_weights));
     }
     if (shards->partition->graph.relations != NULL && (hop > 0 || shape->link_rows == 0)) {
         SL_CHECK(add_inner(slot, n_edges, 2, "edge relations", &block->edge_relations));
-        SL_CHECK(add_inner(slot, n_edges, 2, "edge relations", &block->back_relations));
     }
     if (shards->n_edge_features > 0) {
         SL_CHECK(add_inner(slot, n_edges, 4, "rows of edges", &block->edge_rows));
+    }
+    if (shape->returns[hop]) {
+        SL_CHECK(add_transpose(slot, n_sources, n_edges, block));
     }
     return add_inner(slot, head + n_asked, 4, "request rows", &block->inverse);
 }

@@ -95,6 +95,8 @@ struct sl_slot_shape {
     uint32_t fanout[SL_MAX_LAYERS];
     /* As in struct sl_steps. */
     uint32_t max_fanout;
+    /* By hop: gradients return to its sources, so a block has its transpose. */
+    bool returns[SL_MAX_LAYERS];
     /* A vertex may have more edges than in-edges. */
     bool replaced;
     /* Hops may sample by importance: blocks have weights, and any number of a vertex's in-edges. */

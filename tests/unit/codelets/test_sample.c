@@ -1162,8 +1162,8 @@ TEST(test_counts_layout)
 #define SPARE 3 /* rows that a block has room for beyond the frontier's */
 
 /* A task's block is the kernel's, and nothing else is counted. */
-static void check_sample(const struct sl_sample_part *part, const struct sl_sample_rule *rule, uint32_t hop,
-                         uint32_t n_rows, const sl_vertex *frontier)
+static void check_sample_of(bool transposed, const struct sl_sample_part *part, const struct sl_sample_rule *rule,
+                            uint32_t hop, uint32_t n_rows, const sl_vertex *frontier)
 {
     const uint32_t n_counts = sl_counts_size(HOPS, part->n_parts), n_head = part->n_parts + 1;
     const uint32_t n_vertices = part->first[part->n_parts];
@@ -1176,6 +1176,9 @@ static void check_sample(const struct sl_sample_part *part, const struct sl_samp
     OWNED(free_block)
     struct group_block got =
         make_block(n_rows + SPARE, room, n_vertices, part->n_parts, part->weights != NULL, part->relations != NULL);
+    if (!transposed) {
+        without_transpose(&got);
+    }
     OWNED(close_phase) struct phase phase; /* before the memory of `got` goes */
     open_phase(part, HOPS, rule->fanout, N_RELATIONS, &phase);
     const struct sl_block block = phase_block(&phase, &got, n_rows + SPARE, room, n_vertices);
@@ -1193,6 +1196,13 @@ static void check_sample(const struct sl_sample_part *part, const struct sl_samp
     memcpy(counts + sl_counts_request(HOPS, part->n_parts, hop), wanted.request, n_head * sizeof *counts);
     expect_same("counts", n_counts, 4, phase.counts, counts);
     expect_same_block(&got, &wanted, n_rows);
+}
+
+static void check_sample(const struct sl_sample_part *part, const struct sl_sample_rule *rule, uint32_t hop,
+                         uint32_t n_rows, const sl_vertex *frontier)
+{
+    check_sample_of(true, part, rule, hop, n_rows, frontier);
+    check_sample_of(false, part, rule, hop, n_rows, frontier);
 }
 
 /* All rules for each part, whose every other vertex is in the frontier, the last id first; of part 1 none is. */
