@@ -487,6 +487,7 @@ struct sl_block {
     starpu_data_handle_t edge_weights, back_weights;     /* float at capacity. NULL: sums do not use weights */
     starpu_data_handle_t edge_relations, back_relations; /* uint16 at capacity. NULL: sums are not by relation */
     starpu_data_handle_t edge_rows;                      /* uint32 at capacity. NULL: edges have no features */
+    bool of_sample; /* the weights only correct the sample (importance.h), and are not of the dataset */
 };
 
 #ifndef SL_KERNELS_ONLY

@@ -11,7 +11,6 @@
 #include "codelets/rows/rounded.h"
 #include "codelets/sums/lanes.h"
 #include "codelets/sums/walk.h"
-#include "support/ln.h"
 #include "support/minmax.h"
 
 /* ---- kernels, CPU: products and sums of rows ---- */
@@ -77,18 +76,32 @@ SL_INLINE const sl_real *er_of(enum sl_dtype dtype, struct sl_heads heads, const
     return numbers_of(dtype, row, heads.n_columns + heads.n_heads, heads.n_heads, room);
 }
 
-SL_INLINE void weigh(uint32_t n_heads, const sl_real *restrict el, const sl_real *restrict er,
+/* The weights of an edge. */
+struct edge {
+    const float *w; /* outside the softmax. NULL: 1 */
+    sl_real share;  /* inside, and its logarithm */
+    sl_real bonus;
+};
+
+static const struct edge plain_edge = {NULL, 1, 0};
+
+SL_INLINE struct edge edge_at(const float *weights, const float *shares, uint64_t e)
+{
+    struct edge edge = plain_edge;
+    edge.w = weights == NULL ? NULL : weights + e;
+    if (shares != NULL) {
+        edge.share = (sl_real)shares[e];
+        edge.bonus = sl_attend_bonus(shares, e);
+    }
+    return edge;
+}
+
+SL_INLINE void weigh(uint32_t n_heads, const sl_real *restrict el, const sl_real *restrict er, sl_real bonus,
                      const sl_real *restrict lse, sl_real *restrict weight)
 {
     for (uint32_t k = 0; k < n_heads; k++) {
-        weight[k] = sl_attend_weight(er[k] + el[k], lse[k]);
+        weight[k] = sl_attend_weight(er[k] + el[k], bonus, lse[k]);
     }
-}
-
-/* Address of the weight of edge e. NULL: all weights are 1. */
-SL_INLINE const float *edge_weight(const float *weights, uint64_t e)
-{
-    return weights == NULL ? NULL : weights + e;
 }
 
 /* The weights of all heads times an edge's weight w. */
@@ -206,11 +219,11 @@ SL_INLINE void meet(enum sl_dtype dtype, struct walk *walk, struct list *list, s
     }
 }
 
-SL_INLINE void add_exponentials(uint32_t n_heads, const sl_real *restrict el, const sl_real *restrict er,
+SL_INLINE void add_exponentials(uint32_t n_heads, const sl_real *restrict el, const sl_real *restrict er, sl_real share,
                                 const sl_real *restrict top, sl_real *restrict sum)
 {
     for (uint32_t k = 0; k < n_heads; k++) {
-        sum[k] += sl_exp_nonpositive(sl_attend_score(er[k] + el[k]) - top[k]);
+        sum[k] += share * sl_exp_nonpositive(sl_attend_score(er[k] + el[k]) - top[k]);
     }
 }
 
@@ -227,12 +240,13 @@ SL_INLINE void sum_scores(enum sl_dtype dtype, struct walk *walk, struct list *l
         top[k] = sl_attend_score(er[k] + top[k]);
     }
     if (heads.n_relations == 0) {
-        add_exponentials(heads.n_heads, el_of(dtype, heads, list->self, room[0]), er, top, sum);
+        add_exponentials(heads.n_heads, el_of(dtype, heads, list->self, room[0]), er, 1, top, sum);
     }
     for (uint64_t e = list->first; e < list->end; e++) {
         const void *row = edge_row(dtype, walk, list, e);
         if (row != NULL) {
-            add_exponentials(heads.n_heads, el_of(dtype, heads, row, room[0]), er, top, sum);
+            const sl_real share = walk->rows->edges.shares == NULL ? 1 : (sl_real)walk->rows->edges.shares[e];
+            add_exponentials(heads.n_heads, el_of(dtype, heads, row, room[0]), er, share, top, sum);
         }
     }
     for (uint32_t k = 0; k < heads.n_heads; k++) {
@@ -240,14 +254,14 @@ SL_INLINE void sum_scores(enum sl_dtype dtype, struct walk *walk, struct list *l
     }
 }
 
-/* z += a row, weighted. w: the weight of the row's edge, here and below. NULL: 1. */
+/* z += a row, weighted. edge: the row's, here and below. */
 SL_INLINE void add_row(enum sl_dtype dtype, struct sl_heads heads, const void *row, const sl_real *er,
-                       const sl_real *lse, const float *w, struct batch *batch, sl_real *z)
+                       const sl_real *lse, const struct edge *edge, struct batch *batch, sl_real *z)
 {
     sl_real room[SL_MAX_HEADS];
     sl_real weight[SL_MAX_HEADS];
-    weigh(heads.n_heads, el_of(dtype, heads, row, room), er, lse, weight);
-    weigh_edge(heads.n_heads, w, weight);
+    weigh(heads.n_heads, el_of(dtype, heads, row, room), er, edge->bonus, lse, weight);
+    weigh_edge(heads.n_heads, edge->w, weight);
     add_to_batch(dtype, batch, heads, row, weight, z);
 }
 
@@ -255,6 +269,7 @@ SL_INLINE void add_row(enum sl_dtype dtype, struct sl_heads heads, const void *r
 SL_INLINE void attend_list(enum sl_dtype dtype, struct walk *walk, struct list *list, sl_real *z, sl_real *lse)
 {
     const struct sl_heads heads = walk->rows->heads;
+    const struct sl_edges *edges = &walk->rows->edges;
     sl_real room[SL_MAX_HEADS];
     const sl_real *er = er_of(dtype, heads, list->self, room);
     struct batch batch;
@@ -265,12 +280,13 @@ SL_INLINE void attend_list(enum sl_dtype dtype, struct walk *walk, struct list *
     }
     sum_scores(dtype, walk, list, lse);
     if (heads.n_relations == 0) {
-        add_row(dtype, heads, list->self, er, lse, NULL, &batch, z);
+        add_row(dtype, heads, list->self, er, lse, &plain_edge, &batch, z);
     }
     for (uint64_t e = list->first; e < list->end; e++) {
         const void *row = edge_row(dtype, walk, list, e);
         if (row != NULL) {
-            add_row(dtype, heads, row, er, lse, edge_weight(walk->rows->edges.edge_weights, e), &batch, z);
+            const struct edge edge = edge_at(edges->edge_weights, edges->shares, e);
+            add_row(dtype, heads, row, er, lse, &edge, &batch, z);
         }
     }
     add_batch(dtype, &batch, heads, z);
@@ -340,6 +356,7 @@ SL_INLINE void attend_tile(enum sl_dtype dtype, const struct walk *walk, const s
                            sl_real *z)
 {
     const struct sl_heads heads = walk->rows->heads;
+    const float *weights = walk->rows->edges.edge_weights;
     tile->sum = 0;
     memset(tile->row, 0, sizeof tile->row);
     if (heads.n_relations == 0) {
@@ -348,7 +365,7 @@ SL_INLINE void attend_tile(enum sl_dtype dtype, const struct walk *walk, const s
     for (uint64_t e = list->first; e < list->end; e++) {
         const void *row = edge_row(dtype, walk, list, e);
         if (row != NULL) {
-            add_to_tile(dtype, heads, row, edge_weight(walk->rows->edges.edge_weights, e), tile);
+            add_to_tile(dtype, heads, row, weights == NULL ? NULL : weights + e, tile);
         }
     }
     for (uint32_t c = 0; c < tile->n_columns; c++) {
@@ -412,15 +429,15 @@ struct side {
 };
 
 SL_INLINE void add_side(enum sl_dtype dtype, struct sl_heads heads, const void *row, const sl_real *er,
-                        const sl_real *lse, const float *w, const sl_real *gz, struct side *sum)
+                        const sl_real *lse, const struct edge *edge, const sl_real *gz, struct side *sum)
 {
     const uint32_t width = heads.n_columns / heads.n_heads;
     sl_real room[SL_MAX_HEADS];
     const sl_real *el = el_of(dtype, heads, row, room);
     sl_real weight[SL_MAX_HEADS];
-    weigh(heads.n_heads, el, er, lse, weight);
+    weigh(heads.n_heads, el, er, edge->bonus, lse, weight);
     for (uint32_t k = 0; k < heads.n_heads; k++) {
-        sl_real da = (w == NULL ? 1 : (sl_real)*w) * sl_dot(dtype, width, gz + k * width, row, k * width);
+        sl_real da = (edge->w == NULL ? 1 : (sl_real)*edge->w) * sl_dot(dtype, width, gz + k * width, row, k * width);
         sl_real steep = weight[k] * sl_attend_slope(er[k] + el[k]);
         sum->c[k] += weight[k] * da;
         sum->slope[k] += steep;
@@ -433,16 +450,18 @@ SL_INLINE void see_side(enum sl_dtype dtype, const struct walk *walk, const stru
                         const sl_real *lse, sl_real *out)
 {
     const struct sl_heads heads = walk->rows->heads;
+    const struct sl_edges *edges = &walk->rows->edges;
     sl_real room[SL_MAX_HEADS];
     const sl_real *er = er_of(dtype, heads, list->self, room);
     struct side sum = {0};
     if (heads.n_relations == 0) {
-        add_side(dtype, heads, list->self, er, lse, NULL, gz, &sum);
+        add_side(dtype, heads, list->self, er, lse, &plain_edge, gz, &sum);
     }
     for (uint64_t e = list->first; e < list->end; e++) {
         const void *row = edge_row(dtype, walk, list, e);
         if (row != NULL) {
-            add_side(dtype, heads, row, er, lse, edge_weight(walk->rows->edges.edge_weights, e), gz, &sum);
+            const struct edge edge = edge_at(edges->edge_weights, edges->shares, e);
+            add_side(dtype, heads, row, er, lse, &edge, gz, &sum);
         }
     }
     for (uint32_t k = 0; k < heads.n_heads; k++) {
@@ -492,7 +511,7 @@ SL_INLINE const sl_real *side_row(const struct sl_attend_back *block, uint32_t d
 
 /* gu += the gradient that a source gets from destination d by relation r. u, gu: slabs of the source. */
 SL_INLINE void add_back_term(enum sl_dtype dtype, const struct sl_attend_back *block, uint32_t d, uint32_t r,
-                             const float *w, const void *u, struct batch *batch, sl_real *gu)
+                             const struct edge *edge, const void *u, struct batch *batch, sl_real *gu)
 {
     const struct sl_heads heads = block->heads;
     const uint32_t width = heads.n_columns / heads.n_heads;
@@ -504,12 +523,12 @@ SL_INLINE void add_back_term(enum sl_dtype dtype, const struct sl_attend_back *b
     const sl_real *el = el_of(dtype, heads, u, room);
     sl_real *gel = gu + heads.n_columns;
     sl_real weight[SL_MAX_HEADS];
-    weigh(heads.n_heads, el, er, lse, weight);
+    weigh(heads.n_heads, el, er, edge->bonus, lse, weight);
     for (uint32_t k = 0; k < heads.n_heads; k++) {
-        sl_real da = (w == NULL ? 1 : (sl_real)*w) * sl_dot(dtype, width, gz + k * width, u, k * width);
+        sl_real da = (edge->w == NULL ? 1 : (sl_real)*edge->w) * sl_dot(dtype, width, gz + k * width, u, k * width);
         gel[k] += weight[k] * (da - c[k]) * sl_attend_slope(er[k] + el[k]);
     }
-    weigh_edge(heads.n_heads, w, weight);
+    weigh_edge(heads.n_heads, edge->w, weight);
     add_to_batch(SL_DTYPE_REAL, batch, heads, gz, weight, gu);
 }
 
@@ -541,8 +560,9 @@ SL_INLINE void add_back(enum sl_dtype dtype, const struct sl_attend_back *block,
             r = relation_of(block, e);
         }
         if (block->rows[e] != self) {
-            add_back_term(dtype, block, block->rows[e], r, edge_weight(block->weights, e),
-                          slab_of(dtype, block->heads, u, r), &batch, gu + r * step);
+            const struct edge edge = edge_at(block->weights, block->shares, e);
+            add_back_term(dtype, block, block->rows[e], r, &edge, slab_of(dtype, block->heads, u, r), &batch,
+                          gu + r * step);
         }
     }
     add_batch(SL_DTYPE_REAL, &batch, block->heads, gu + r * step);
@@ -593,7 +613,7 @@ SL_INLINE void add_selves(enum sl_dtype dtype, const struct sl_attend_back *bloc
     for (uint32_t i = 0; i < n_rows; i++) {
         sl_real *gu = sl_gradient_row(g, i);
         if (heads.n_relations == 0) {
-            add_back_term(dtype, block, g->row0 + i, 0, NULL, row_of(dtype, u, i, g->n_columns), &batch, gu);
+            add_back_term(dtype, block, g->row0 + i, 0, &plain_edge, row_of(dtype, u, i, g->n_columns), &batch, gu);
             add_batch(SL_DTYPE_REAL, &batch, heads, gu);
         }
         for (uint32_t r = 0; r < sl_heads_slabs(heads); r++) {

@@ -32,6 +32,10 @@
  * Edges with relations may have weights w of the dataset (data/graph.h). The softmax does not read them. Z is the sum
  * of w a u_s, as in DGL's GATConv with edge_weight. In backward da = w (gz_d . u_s), and GU[s] gets w a gz_d.
  *
+ * Weights that correct a sample (`of_sample` of struct sl_block) are in the softmax: w = 1 / p up to a factor of the
+ * list, lse_d = ln sum w exp(e), and a = w exp(e - lse). Z is the sum of a u_s, and backward is that without weights. So
+ * numerator and denominator each estimate the sum over all in-neighbours without bias.
+ *
  * Sources have positions as in codelets/sums/aggregate.h. Frontiers nest: destination i of a PE is row i of its own
  * rows of U. An edge from that row is an edge from d to d. The rows of a chunk of destinations lie within one chunk of
  * U.
@@ -45,6 +49,7 @@
 #include "codelets/sampling/sample.h"
 #include "codelets/sums/aggregate.h"
 #include "support/exp.h"
+#include "support/ln.h"
 
 /* Most heads (K). */
 #define SL_MAX_HEADS 64
@@ -103,10 +108,16 @@ static inline SL_HOST_DEVICE sl_real sl_attend_share(sl_real e, sl_real lse)
     return a > 1 ? 1 : a;
 }
 
-/* a. */
-static inline SL_HOST_DEVICE sl_real sl_attend_weight(sl_real x, sl_real lse)
+/* ln w of edge e, which the score gets. shares NULL: 0. */
+static inline SL_HOST_DEVICE sl_real sl_attend_bonus(const float *shares, uint64_t e)
 {
-    return sl_attend_share(sl_attend_score(x), lse);
+    return shares == NULL ? 0 : (sl_real)sl_ln((double)shares[e]);
+}
+
+/* a. */
+static inline SL_HOST_DEVICE sl_real sl_attend_weight(sl_real x, sl_real bonus, sl_real lse)
+{
+    return sl_attend_share(sl_attend_score(x) + bonus, lse);
 }
 
 /* ---- kernels for both devices. On a CPU: SL_ENOMEM. On a device, pointers are to device memory. Structs and arrays of
@@ -135,7 +146,7 @@ struct sl_attend_back {
     const struct sl_chunks *gz;    /* rows of width H */
     const struct sl_chunks *sides; /* rows of width sl_attend_side */
     const uint16_t *relations;     /* as `rows`; only with relations */
-    const float *weights;          /* as `rows`; only with relations. NULL: 1 */
+    const float *weights, *shares; /* as `rows`; only with relations. NULL: 1 */
     const sl_real *a;              /* of dynamic attention */
 };
 

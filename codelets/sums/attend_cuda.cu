@@ -92,6 +92,7 @@ template <typename Edges> struct attention {
     const sl_real *lse;
     const uint16_t *relations; /* NULL: edges have no relations */
     const float *weights;      /* of edges with relations; NULL: 1 */
+    const float *shares;       /* the same, inside the softmax */
     struct sl_heads heads;
     uint32_t width; /* columns of a head */
 
@@ -158,7 +159,7 @@ template <typename Edges> struct attention {
             return {nullptr, 0, 0, 0, 0};
         }
         const sl_real x = er(it, r) + el(it, from);
-        const sl_real weight = sl_attend_weight(x, lse_of(it, r));
+        const sl_real weight = sl_attend_weight(x, sl_attend_bonus(shares, it.first + j), lse_of(it, r));
         return with_edge({from + it.head * width, weight, weight * sl_attend_slope(x), 1, 1}, weights, it.first + j);
     }
 };
@@ -220,7 +221,7 @@ struct transposed_block {
     const uint32_t *offsets, *rows;
     struct sl_device_rows gz, sides;
     const uint16_t *relations;
-    const float *weights;
+    const float *weights, *shares;
 };
 
 /* A transposed block: the terms of a source are destinations, by one relation. The gradient of u is a sum of rows; that
@@ -260,14 +261,19 @@ template <typename U, typename T, bool SHORT = false> struct transposed : kind<s
     {
         return block.heads.n_columns / block.heads.n_heads;
     }
-    __device__ struct term term_at(const struct item &it, uint32_t d) const
+    __device__ struct term term_at(const struct item &it, uint32_t d, sl_real bonus) const
     {
         const struct sl_heads heads = block.heads;
         const sl_real *side = side_of(it, d);
         const sl_real x = __ldg(side) + sl_wide(__ldg((const U *)it.own + heads.n_columns + it.head));
-        const sl_real weight = sl_attend_weight(x, __ldg(side + heads.n_heads));
+        const sl_real weight = sl_attend_weight(x, bonus, __ldg(side + heads.n_heads));
         return {sl_chunk_row<sl_real>(block.gz, d, heads.n_columns) + it.head * width(), weight,
                 weight * sl_attend_slope(x), __ldg(side + 2 * heads.n_heads), 1};
+    }
+    /* The term of edge e, from destination d. */
+    __device__ struct term edge_term(const struct item &it, uint32_t d, uint64_t e) const
+    {
+        return with_edge(term_at(it, d, sl_attend_bonus(block.shares, e)), block.weights, e);
     }
     __device__ const U *factor_of(const struct item &it) const
     {
@@ -309,7 +315,7 @@ template <typename U> struct sent_gradients : transposed<U, U> {
         if (!this->has_edge(it, it.first + j)) {
             return {nullptr, 0, 0, 0, 0};
         }
-        return with_edge(this->term_at(it, __ldg(this->block.rows + it.first + j)), this->block.weights, it.first + j);
+        return this->edge_term(it, __ldg(this->block.rows + it.first + j), it.first + j);
     }
     __device__ void finish(const struct item &it, const struct sums &sum) const
     {
@@ -333,7 +339,7 @@ template <typename U> struct self_gradients : transposed<U, sl_real, true> {
     }
     __device__ struct term term_of(const struct item &it, uint64_t) const
     {
-        return this->term_at(it, it.row);
+        return this->term_at(it, it.row, 0);
     }
     __device__ void finish(const struct item &it, const struct sums &sum) const
     {
@@ -368,7 +374,7 @@ template <typename U> struct own_gradients : transposed<U, sl_real> {
         if (self || !this->has_edge(it, it.first + j)) {
             return {nullptr, 0, 0, 0, 0};
         }
-        return with_edge(this->term_at(it, d), this->block.weights, it.first + j);
+        return this->edge_term(it, d, it.first + j);
     }
     __device__ void finish(const struct item &it, const struct sums &sum) const
     {
@@ -404,7 +410,8 @@ static inline __device__ struct scored score_terms(const struct attention<Edges>
     for (uint32_t j = threadIdx.x % SCORE_LANES; j < n; j += SCORE_LANES) {
         const typename Edges::source *row = to.row(it, begin + j, it.relation);
         if (row != nullptr) {
-            all = both(all, {to.el(it, row), 1}, er);
+            const sl_real share = to.shares == nullptr ? 1 : (sl_real)__ldg(to.shares + it.first + begin + j);
+            all = both(all, {to.el(it, row), share}, er);
         }
     }
     return all;
@@ -883,6 +890,7 @@ static struct attention<Edges> attention_of(struct sl_heads heads, const struct 
             lse,
             edges->relations,
             edges->edge_weights,
+            edges->shares,
             heads,
             heads.n_columns / heads.n_heads};
 }
@@ -924,7 +932,8 @@ enum sl_status sl_attend_sides_cuda(cudaStream_t stream, struct sl_heads heads, 
 
 static struct transposed_block on_device(const struct sl_attend_back *block)
 {
-    struct transposed_block to = {block->heads, block->offsets, block->rows, {}, {}, block->relations, block->weights};
+    struct transposed_block to = {block->heads, block->offsets,   block->rows,    {},
+                                  {},           block->relations, block->weights, block->shares};
     sl_chunks_on_device(block->gz, &to.gz);
     sl_chunks_on_device(block->sides, &to.sides);
     return to;

@@ -16,6 +16,7 @@ struct sums {
     struct sl_matrix r, a, z, lse, sides, gr, ga;
     struct sl_heads heads;
     int beta;
+    bool of_sample; /* the block's weights are */
 };
 
 struct full {
@@ -33,7 +34,19 @@ struct back {
     struct sl_matrices u; /* of the rows in `packed` */
     struct sl_matrix own_u;
     enum sl_dtype dtype; /* of rows of U */
+    bool of_sample;
 };
+
+/* The edges of a block or, with parts, of a part. Weights of a sample are shares. */
+static struct sl_edges edges_of(const struct sums *v, const struct sl_parts *parts)
+{
+    struct sl_edges edges = sl_edges_in(&v->edges, v->z.n_rows, parts);
+    if (v->of_sample) {
+        edges.shares = edges.edge_weights;
+        edges.edge_weights = NULL;
+    }
+    return edges;
+}
 
 static struct sl_attend_back back_of(const struct back *v)
 {
@@ -43,14 +56,15 @@ static struct sl_attend_back back_of(const struct back *v)
                                    .gz = &v->block.gm,
                                    .sides = &v->sides,
                                    .relations = v->block.back_relations.data,
-                                   .weights = v->block.weights.data,
+                                   .weights = v->of_sample ? NULL : v->block.weights.data,
+                                   .shares = v->of_sample ? v->block.weights.data : NULL,
                                    .a = v->a.data};
 }
 
 /* parts: NULL: of a block. */
 static enum sl_status sum(const struct sums *v, const struct sl_parts *parts, const void *stream)
 {
-    const struct sl_edges edges = sl_edges_in(&v->edges, v->z.n_rows, parts);
+    const struct sl_edges edges = edges_of(v, parts);
     const struct sl_dynamic to = {v->heads, &edges, v->r.data, v->a.data};
     if (v->a.handle != NULL) {
         return SL_CALL(stream, sl_dynamic_forward, &to, v->z.data, v->lse.data);
@@ -75,7 +89,7 @@ static enum sl_status full(const void *view, const void *stream)
 static enum sl_status sides(const void *view, const void *stream)
 {
     const struct sums *v = view;
-    const struct sl_edges edges = sl_edges_in(&v->edges, v->z.n_rows, NULL);
+    const struct sl_edges edges = edges_of(v, NULL);
     const struct sl_dynamic to = {v->heads, &edges, v->r.data, v->a.data};
     if (v->a.handle != NULL) {
         return SL_CALL(stream, sl_dynamic_sides, &to, v->z.data, v->lse.data, v->sides.data, v->gr.data, v->ga.data);
@@ -249,6 +263,7 @@ static struct sums targets_of(const struct sl_task_args *head, const struct sl_a
 {
     const struct sl_rows *u = to->sources->rows;
     struct sums v = sums_of(head, sl_edges_of_block(to->block, to->row0, to->sources), u, to->n_edges, &to->dynamic, z);
+    v.of_sample = to->block->of_sample;
     v.lse = sl_matrix_of(lse);
     v.heads = heads_of(u->n_columns, v.z.n_columns, v.lse.n_columns, v.edges.relations.handle, to->dynamic.a);
     return v;
@@ -295,7 +310,8 @@ static struct back back_view(const struct sl_task_args *head, const struct sl_bl
                      .a = sl_matrix_of(gradients->a),
                      .heads = heads_of(sl_handle_columns(u), gradients->gz->n_columns, scores_in(gradients),
                                        block->back_relations, gradients->a),
-                     .dtype = sl_handle_dtype(u)};
+                     .dtype = sl_handle_dtype(u),
+                     .of_sample = block->of_sample};
     assert(gradients->sides->n_columns == sl_attend_side(v.heads, gradients->a != NULL));
     v.block.edge_offsets = v.block.relations = sl_matrix_of(NULL);
     if (gradients->a != NULL) {

@@ -83,6 +83,7 @@ struct sl_edges {
     const uint32_t *sources;          /* positions; in a part ids */
     const struct sl_weights *weights; /* NULL: the mean */
     const float *edge_weights;        /* as `sources`; NULL: 1 */
+    const float *shares;              /* the same, inside the softmax of attention */
     const uint16_t *relations;        /* the same; of sums by relation */
     const uint64_t *part_offsets;     /* of the whole part */
     const struct sl_sources *x;       /* rows of the sources, of a block */

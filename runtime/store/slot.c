@@ -154,6 +154,7 @@ static enum sl_status add_block(struct sl_slot *slot, const struct sl_slot_shape
     SL_CHECK(add_inner(slot, n_edges, 4, "sampled edges", &block->edge_sources));
     if ((shards->weighs_edges || shape->importance) && (hop > 0 || shape->link_rows == 0)) {
         SL_CHECK(add_inner(slot, n_edges, 4, "edge weights", &block->edge_weights));
+        block->of_sample = !shards->weighs_edges;
     }
     if (shards->partition->graph.relations != NULL && (hop > 0 || shape->link_rows == 0)) {
         SL_CHECK(add_inner(slot, n_edges, 2, "edge relations", &block->edge_relations));

@@ -91,9 +91,8 @@ for model in rgcn rgat; do
         losses ./some "${run[@]}" --edge-weights factor >b
         cmp -s a b && complain "$model $kind: expected other losses with weights"
     done
-    drawn=()
-    [[ $model == rgat ]] || drawn=("--sampler labor --labor-iterations 2" "--sampler ladies --layer-size 60,40" \
-        "--sampler labor --labor-iterations converge --relation-fanout writes:2,3/rev_cites:1,-1 --edge-weights factor" \
+    drawn=("--sampler labor --labor-iterations 2" "--sampler ladies --layer-size 60,40")
+    [[ $model == rgat ]] || drawn+=("--sampler labor --labor-iterations converge --relation-fanout writes:2,3/rev_cites:1,-1 --edge-weights factor" \
         "--sampler labor --edge-weights both" "--sampler labor --edge-weights both --labor-iterations 2 --relation-fanout each" \
         "--sampler labor --edge-weights both --labor-iterations 1 --lr 0.0001 ${links[*]}")
     for kind in "${drawn[@]}" "--edge-weights factor" "--edge-weights probability" "--edge-weights factor --sampler labor" \
@@ -267,7 +266,8 @@ echo 1 >bad/raw/relations/paper___in___venue/edge-weight.csv && rm bad/raw/relat
 refused 'paper___in___venue/edge-weight.csv.*' --dataset ./bad
 refused '^coop_sage: --relation-fanout each cannot be used with --sampler ladies: use --layer-size' --dataset ./small --relation-fanout each \
     --sampler ladies --layer-size 9
-refused '^coop_sage: --labor-iterations 1 cannot be used with --model rgat' --dataset ./small --model rgat --sampler labor --labor-iterations 1
+refused '^coop_sage: --edge-weights factor cannot be used with --model rgat: weights of the sample' --dataset ./some --model rgat \
+    --sampler labor --labor-iterations 1 --edge-weights factor
 refused '^coop_sage: --heads: found 3, expected a divisor of --hidden' --dataset ./small --model rgat --heads 3 --hidden 16
 refused '^coop_sage: --bases: expected --model rgcn' --dataset ./small --model rgat --bases 2
 refused '^coop_sage: --input-layer cannot be used with --model gcnii' --dataset ./small --model gcnii --input-layer

@@ -112,9 +112,9 @@ static void settings_of(int model, const struct variant *v, struct sl_settings *
     out->lambda = model == SL_MODEL_GCNII ? 1.5 : out->lambda;
     out->hidden = v->hidden;
     out->sampler = v->sampler & 0xff;
-    bool rounds = !attends(model) && !is_typed(model);
+    bool rounds = !attends(model);
     out->labor_iterations = rounds ? (uint32_t)v->sampler >> 8 : 0;
-    bool weighs = is_typed(model) ? v->hidden != 6 : rounds && v->chunks == 3 && v->norm != SL_NORM_BATCH;
+    bool weighs = is_typed(model) ? v->hidden != 6 : !attends(model) && v->chunks == 3 && v->norm != SL_NORM_BATCH;
     out->edge_weights = weighs ? SL_EDGE_WEIGHTS_FACTOR : SL_EDGE_WEIGHTS_NONE;
     out->norm = takes(model, v->norm, false) ? v->norm : SL_NORM_NONE;
     out->residual = v->residual && takes(model, SL_NORM_NONE, true);

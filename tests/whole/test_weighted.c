@@ -60,6 +60,7 @@ static const struct variant {
     {"model=rgcn edge-features=concat edge-weights=both hidden=8 sampler=labor", false},
     {"model=rgat hidden=16 replace relation-fanout=each", false},
     {"model=rgat hidden=16 sampler=labor", true},
+    {"model=rgat hidden=16 sampler=labor labor-iterations=2 relation-fanout=1:2,3/2:3,1", false},
     {"model=rgat hidden=16 input-layer relation-fanout=1:2,3/2:3,1", false},
     {"model=rgat hidden=16 input-layer replace", true},
 };

@@ -9,7 +9,9 @@
 
 #include "tests/support/hop_fixture.h"
 
-#define WEIGHTED 3 /* graphs with so many relations have weights of edges, up to 4 */
+/* Graphs with so many relations have weights of edges, up to 4: those of a dataset, or of a sample. */
+#define WEIGHTED 3
+#define SAMPLED 4
 
 /* ---- rows of a hop ---- */
 
@@ -17,10 +19,23 @@
 struct state {
     const struct group *group;
     uint32_t hop;
+    bool of_sample;                 /* weights are in the softmax */
     struct sl_heads heads;          /* R is the graph's */
     struct level u, gu;             /* of sources */
     struct level z, lse, gz, sides; /* of destinations */
 };
+
+/* A sample has no weights of 0. */
+static void lift_weights(const struct group *group, uint32_t hop)
+{
+    for (uint32_t p = 0; p < group->n_parts; p++) {
+        const struct group_block *block = &group->pe[p].block[hop];
+        for (uint32_t e = 0; e < block->n_edges; e++) {
+            block->edge_weights[e] = fmaxf(block->edge_weights[e], 0.125F);
+            block->back_weights[e] = fmaxf(block->back_weights[e], 0.125F);
+        }
+    }
+}
 
 /* Noise of size 1, and of score_size in the columns of scores. */
 static struct state *make_state(const struct group *group, uint32_t hop, struct sl_heads heads, uint32_t shift_in,
@@ -31,6 +46,7 @@ static struct state *make_state(const struct group *group, uint32_t hop, struct 
     const uint32_t n_scores = sl_heads_scores(heads);
     *s = (struct state){.group = group,
                         .hop = hop,
+                        .of_sample = heads.n_relations == SAMPLED,
                         .heads = heads,
                         .u = make_level(group, hop + 1, sl_heads_row(heads), shift_in),
                         .gu = make_level(group, hop + 1, sl_heads_row(heads), shift_in),
@@ -38,6 +54,9 @@ static struct state *make_state(const struct group *group, uint32_t hop, struct 
                         .gz = make_level(group, hop, heads.n_columns, shift_out),
                         .lse = make_level(group, hop, n_scores, shift_out),
                         .sides = make_level(group, hop, 4 * n_scores, shift_out)};
+    if (s->of_sample) {
+        lift_weights(group, hop);
+    }
     fill_level(group, SEED, &s->u);
     fill_level(group, SEED + 1, &s->gz);
     for (struct entry e = {0}; next_entry(group, &s->u, &e);) {
@@ -62,6 +81,9 @@ enum { U, GU, Z, LSE, GZ, SIDES };
 static struct handles *open_hop(const struct state *s)
 {
     struct handles *h = wrap_hop(s->group, s->hop);
+    for (uint32_t p = 0; p < s->group->n_parts; p++) {
+        h->block[p].of_sample = s->of_sample;
+    }
     const struct level *levels[] = {&s->u, &s->gu, &s->z, &s->lse, &s->gz, &s->sides};
     for (int slot = U; slot <= SIDES; slot++) {
         wrap_level(h, slot, levels[slot]);
@@ -130,6 +152,7 @@ static void backward(struct state *s)
 /* Tables and the lists of a hop by dataset id. A destination has one list, which begins with itself, or one for each
  * relation. */
 struct plain {
+    bool of_sample;
     struct sl_heads heads;
     uint32_t n_vertices, n_lists;
     uint32_t *destination;
@@ -137,6 +160,7 @@ struct plain {
     uint32_t *offsets;
     uint32_t *source;
     double *weight;       /* of the edge; 1 without weights */
+    double *share;        /* of the edge in a sample */
     double *a, *da;       /* of an edge, of the head in hand */
     double *u, *gz;       /* given */
     double *z, *lse, *gu; /* computed */
@@ -151,13 +175,15 @@ static void add_list(struct plain *g, const struct group *group, const struct gr
     g->destination[g->n_lists] = id;
     g->relation[g->n_lists++] = r;
     if (g->heads.n_relations == 0) {
-        g->weight[n_edges] = 1;
+        g->weight[n_edges] = g->share[n_edges] = 1;
         g->source[n_edges++] = id;
     }
     for (uint32_t e = block->edge_offsets[d]; e < block->edge_offsets[d + 1]; e++) {
         const uint32_t source = group->partition->dataset_ids[source_id(block, block->edge_sources[e])];
         if (g->heads.n_relations == 0 ? source != id : block->edge_relations[e] == r) {
-            g->weight[n_edges] = block->edge_weights == NULL ? 1 : (double)block->edge_weights[e];
+            const double weight = block->edge_weights == NULL ? 1 : (double)block->edge_weights[e];
+            g->weight[n_edges] = g->of_sample ? 1 : weight;
+            g->share[n_edges] = g->of_sample ? weight : 1;
             g->source[n_edges++] = source;
         }
     }
@@ -173,13 +199,15 @@ static struct plain make_plain(const struct state *s)
     for (uint32_t p = 0; p < s->group->n_parts; p++) {
         n += s->group->pe[p].block[s->hop].n_edges;
     }
-    struct plain g = {.heads = s->heads,
+    struct plain g = {.of_sample = s->of_sample,
+                      .heads = s->heads,
                       .n_vertices = n_vertices,
                       .destination = need((size_t)n_slabs * n_vertices, sizeof *g.destination),
                       .relation = need((size_t)n_slabs * n_vertices, sizeof *g.relation),
                       .offsets = need((size_t)n_slabs * n_vertices + 1, sizeof *g.offsets),
                       .source = need(n, sizeof *g.source),
                       .weight = need(n, sizeof *g.weight),
+                      .share = need(n, sizeof *g.share),
                       .a = need(n, sizeof *g.a),
                       .da = need(n, sizeof *g.da),
                       .u = table_of(s->group, &s->u),
@@ -198,7 +226,7 @@ static struct plain make_plain(const struct state *s)
 
 static void free_plain(struct plain *g)
 {
-    void *const all[] = {g->destination, g->relation, g->offsets, g->source, g->weight, g->a,
+    void *const all[] = {g->destination, g->relation, g->offsets, g->source, g->weight, g->share, g->a,
                          g->da,          g->u,        g->gz,      g->z,      g->lse,    g->gu};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         free(all[i]);
@@ -234,7 +262,7 @@ static double reference_lse(const struct plain *g, uint32_t i, uint32_t k)
         top = fmax(top, e_of(g, i, e, k));
     }
     for (uint32_t e = g->offsets[i]; e < g->offsets[i + 1]; e++) {
-        sum += exp(e_of(g, i, e, k) - top);
+        sum += g->share[e] * exp(e_of(g, i, e, k) - top);
     }
     return sum > 0 ? top + log(sum) : 0;
 }
@@ -251,7 +279,7 @@ static void add_list_and_head(struct plain *g, uint32_t i, uint32_t k)
     g->lse[(size_t)g->destination[i] * sl_heads_scores(heads) + g->relation[i] * heads.n_heads + k] = lse;
     for (uint32_t e = g->offsets[i]; e < g->offsets[i + 1]; e++) {
         const double *u = g->u + slab_at(g, i, g->source[e]) + k * width;
-        g->a[e] = exp(e_of(g, i, e, k) - lse);
+        g->a[e] = g->share[e] * exp(e_of(g, i, e, k) - lse);
         g->da[e] = 0;
         for (uint32_t j = 0; j < width; j++) {
             z[j] += g->weight[e] * g->a[e] * u[j];
@@ -327,14 +355,14 @@ static void make_two_hops(const struct graph_shape *shape, int split, uint32_t n
     sample_train(out, 2, SL_SAMPLE_NEIGHBOR, n_seeds);
 }
 
-static const uint32_t relation_counts[] = {0, 1, WEIGHTED, 4};
+static const uint32_t relation_counts[] = {0, 1, WEIGHTED, SAMPLED};
 
 TEST(test_graphs)
 {
     const uint32_t part_counts[] = {1, 4, 7};
     FIXTURE(3);
     for (int graph = 0; graph < 4 * N_GRAPHS; graph++) {
-        struct graph_shape shape = power_law(90, 0, relation_counts[graph % 4], relation_counts[graph % 4] == WEIGHTED);
+        struct graph_shape shape = power_law(90, 0, relation_counts[graph % 4], graph % 4 > 1);
         shape.kind = graph / 4;
         shape.directed = graph / 4 == GRAPH_POWER_LAW;
         shape.self_loops = graph % 4 > 0;
@@ -353,7 +381,7 @@ static const struct sl_heads some_heads[] = {{1, 1, 0},  {7, 1, 0},   {40, 5, 0}
 static void check_heads(uint32_t n_relations)
 {
     const uint32_t stride = slow_stride(2);
-    const struct graph_shape shape = power_law(200 / stride, 140 / stride, n_relations, n_relations == WEIGHTED);
+    const struct graph_shape shape = power_law(200 / stride, 140 / stride, n_relations, n_relations >= WEIGHTED);
     OWNED(free_world) struct world w, many;
     make_two_hops(&shape, SPLIT_METIS, 4, 40 / stride, &w);
     for (uint32_t i = ((n_relations > 0) + slow_first(2)) % stride; i < N_HEADS; i += stride) {
@@ -369,11 +397,12 @@ TEST(test_heads_and_chunks)
     fixture_watch();
     check_heads(0);
     check_heads(WEIGHTED);
+    check_heads(SAMPLED);
 }
 
 static void check_large_scores(uint32_t n_relations)
 {
-    const struct graph_shape shape = power_law(200, 140, n_relations, n_relations == WEIGHTED);
+    const struct graph_shape shape = power_law(200, 140, n_relations, n_relations >= WEIGHTED);
     OWNED(free_world) struct world w;
     make_two_hops(&shape, SPLIT_RANDOM, 3, 40, &w);
     check_hop(&w.group, 1, (struct sl_heads){12, 4, 0}, 31, 31, 80);
@@ -386,12 +415,13 @@ TEST(test_large_scores)
     FIXTURE(1);
     check_large_scores(0);
     check_large_scores(2);
+    check_large_scores(SAMPLED);
 }
 
 static void check_central_differences(uint32_t n_relations)
 {
     const double step = 1e-5;
-    struct graph_shape shape = power_law(40, 20, n_relations, n_relations == WEIGHTED);
+    struct graph_shape shape = power_law(40, 20, n_relations, n_relations >= WEIGHTED);
     shape.directed = true;
     OWNED(free_world) struct world w;
     make_two_hops(&shape, SPLIT_NONE, 1, 15, &w);
@@ -417,12 +447,13 @@ static void check_central_differences(uint32_t n_relations)
 TEST(test_central_differences)
 {
     check_central_differences(0);
-    check_central_differences(3);
+    check_central_differences(WEIGHTED);
+    check_central_differences(SAMPLED);
 }
 
 static void check_chunks(uint32_t n_relations)
 {
-    const struct graph_shape shape = power_law(300, 140, n_relations, n_relations == WEIGHTED);
+    const struct graph_shape shape = power_law(300, 140, n_relations, n_relations >= WEIGHTED);
     OWNED(free_world) struct world w;
     make_two_hops(&shape, SPLIT_RANDOM, 4, 40, &w);
     struct state *s[2];
@@ -444,7 +475,7 @@ TEST(test_chunks_are_invisible)
 {
     FIXTURE(1);
     check_chunks(0);
-    check_chunks(3);
+    check_chunks(SAMPLED);
 }
 
 /* A destination that has no edge, or but one from itself, is what it was: z = u, and nothing depends on its scores. */
@@ -461,7 +492,7 @@ static void check_alone(const struct state *s, sl_vertex id)
 
 static void check_many_neighbours(uint32_t n_relations)
 {
-    struct graph_shape shape = power_law(14000, 13000, n_relations, n_relations == WEIGHTED);
+    struct graph_shape shape = power_law(14000, 13000, n_relations, n_relations >= WEIGHTED);
     double hub[2];
     shape.directed = true;
     for (int i = 0; i < 2; i++) {
@@ -490,13 +521,14 @@ TEST(test_many_neighbours)
     check_many_neighbours(0);
     check_many_neighbours(2);
     check_many_neighbours(WEIGHTED);
+    check_many_neighbours(SAMPLED);
 }
 
 /* Lists that are cut into slices, and short ones beside them: the hub, whose neighbours most of the other
  * destinations are, so that as a source it has many. */
 static void check_hub(uint32_t hub_degree, uint32_t parts, uint32_t n_relations, struct sl_heads heads)
 {
-    const struct graph_shape shape = power_law(hub_degree + 100, hub_degree, n_relations, n_relations == WEIGHTED);
+    const struct graph_shape shape = power_law(hub_degree + 100, hub_degree, n_relations, n_relations >= WEIGHTED);
     OWNED(free_world) struct world w;
     make_world(&shape, SPLIT_RANDOM, parts, &w);
     sample_hub(&w, 400 / slow_stride(2)); /* more of them than a slice has terms are the hub's */
@@ -511,6 +543,7 @@ TEST(test_hubs)
     check_hub(1500, 3, 0, (struct sl_heads){3, 3, 0});
     check_hub(13000, 1, 2, (struct sl_heads){10, 1, 0});
     check_hub(1500, 3, 3, (struct sl_heads){3, 3, 0});
+    check_hub(1500, 3, SAMPLED, (struct sl_heads){10, 2, 0});
     check_hub(800, 1, 0, (struct sl_heads){134, 1, 0}); /* heads that a group takes in several tiles */
     check_hub(800, 2, 2, (struct sl_heads){512, 2, 0});
 }
