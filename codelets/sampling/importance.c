@@ -475,7 +475,7 @@ static struct sl_operation poisson_op = {
              {"marks", STARPU_RW, offsetof(struct importance, hop.marks), "?", SL_INTS_8},
              SL_BLOCK_ROLES(struct importance),
              {"edge weights", STARPU_W, offsetof(struct importance, hop.edge_weights), "?", SL_FLOATS},
-             {"back weights", STARPU_W, offsetof(struct importance, hop.back_weights), "?", SL_FLOATS},
+             {"back weights", STARPU_W | SL_OPTIONAL, offsetof(struct importance, hop.back_weights), "?", SL_FLOATS},
              SL_DRAWN_ROLES(struct importance)},
 };
 
