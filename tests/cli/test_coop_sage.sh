@@ -55,6 +55,8 @@ expect 2 '--epochs' --epochs=many
 expect 2 '--dropout' --dropout=1
 expect 2 "--dropout: found '0.99995', expected a number from 0 to 0.9999" --dropout=0.99995
 expect 2 '--input-dropout: found .* 0.9999' --input-dropout 0.99999
+expect 2 '--output-layers 1 cannot be used with --model gcnii: the model already ends in such a layer' --model gcnii --output-layers=1
+expect 2 '--embed: found --layers 1, which has no hidden rows' --layers 1 --embed e.npy
 expect 2 '--group-size.*divisor' --pes=4 --group-size=3
 expect 2 '--fanout.*one per layer' --layers=3 --fanout=5,5
 expect 2 '--kappa: expected --sampler neighbor or labor with 8' --sampler=full --kappa=8

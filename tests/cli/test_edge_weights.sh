@@ -129,7 +129,7 @@ same "weighted LABOR-2, resumed"
 
 # A resumed run, with another number of workers.
 for use in factor probability both; do
-    run=(--model gcn --edge-weights $use --sampler "$(sampler_of $use)" --layers 2 --fanout 3,3 --pes 2 --batch-size 60)
+    run=(--model gcn --edge-weights $use --sampler "$(sampler_of $use)" --layers 2 --output-layers 2 --fanout 3,3 --pes 2 --batch-size 60)
     losses "$coop_sage" some "${run[@]}" --epochs 4 | tail -n 3 >a
     losses "$coop_sage" some "${run[@]}" --epochs 2 --checkpoint kept-$use >/dev/null
     losses "$coop_sage" some "${run[@]}" --epochs 4 --checkpoint kept-$use --resume --cpus 1 | tail -n 3 >b
@@ -152,7 +152,7 @@ refused '^coop_sage: --edge-weights both cannot be used with --sampler neighbor:
     --edge-weights both
 refused '^coop_sage: --edge-weights both cannot be used with --model gat' "$coop_sage" --dataset ./some --edge-weights both --sampler labor --model gat
 refused '^pipe_gnn: --edge-weights both cannot be used with pipe_gnn' "$pipe_gnn" --dataset ./some --edge-weights both
-refused 'edge-weights' "$coop_sage" --dataset ./some --model gcn --edge-weights none --layers 2 --fanout 3,3 --pes 2 --batch-size 60 \
+refused 'edge-weights' "$coop_sage" --dataset ./some --model gcn --edge-weights none --layers 2 --output-layers 2 --fanout 3,3 --pes 2 --batch-size 60 \
     --hidden 16 --seed 5 --checkpoint kept-factor --resume
 
 # Without the option one notice says that the weights are not used.

@@ -57,7 +57,7 @@ near()
 }
 
 make_links small 200 600 50 50 25
-few=(--features random:8 --fanout 4,4 --epochs 3 --negatives 2 --chunks 2)
+few=(--features random:8 --output-layers 2 --fanout 4,4 --epochs 3 --negatives 2 --chunks 2)
 # A folder may have a split alone, with the features elsewhere.
 mkdir apart && cp -R small/split apart/split
 awk 'BEGIN { for (v = 0; v < 200; v++) print v % 7 "," v % 3 - 1 "," v / 200 }' >rows.csv

@@ -99,12 +99,12 @@ try()
 batch="--batch-size 20 --layers 2"
 for options in "" "--normalize-features row" "--normalize-features column" "--directed" "--edge-weights factor" \
     "--features degree" "--features random:8 --seed 5" "--model gcn --normalize-features column" \
-    "--model gat --heads 2 --norm batch" "--model gatv2 --heads 2 --skip" "--model gcnii --alpha 0.3" "--model resgcn" "--model gin --directed" \
+    "--model gat --heads 2 --norm batch" "--model gatv2 --heads 2 --skip --output-layers 2 --norm batch" "--model gcnii --alpha 0.3" "--model resgcn" "--model gin --directed" \
     "--input-layer --residual --norm layer --layers 3"; do
     try known "$coop_sage" $batch $options
 done
 for options in "--layers 2" "--model gcnii --layers 3 --normalize-features column" \
-    "--model gin --layers 2 --directed"; do
+    "--model gin --layers 2 --directed --output-layers 1"; do
     try known "$pipe_gnn" $options
 done
 

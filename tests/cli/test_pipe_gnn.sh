@@ -43,6 +43,7 @@ for option in fanout batch-size sampler kappa sync group-size pes depth transpor
     refuse "--$option" "$program" "--$option" 1
 done
 refuse '--chunks: found 5 .*multiple' "$program" --chunks 5 --ways 2
+refuse '--output-layers 2 cannot be used with --model resgcn' "$program" --model resgcn --output-layers 2
 refuse '--chunks: found 320' "$program" --stages 20 --ways 4 --layers 20
 refuse '--stages: found 5, .*--layers is 4' "$program" --stages 5 --layers 4
 refuse '--stages-cut: found 2 numbers, expected 3' "$program" --stages 4 --stages-cut 1,2 --layers 4
@@ -213,12 +214,12 @@ for here in '' --recompute; do
             complain "a run $here that goes on $there ends otherwise: $wanted $(cat stderr)"
     done
 done
-wanted=$(losses --chunks 8 --precision bf16)
+wanted=$(losses --chunks 8 --output-layers 2 --precision bf16)
 for here in '' --recompute; do
-    losses --chunks 8 --precision bf16 $here --checkpoint "halves$here" --epochs 3 >/dev/null
-    [[ $(losses --chunks 8 --checkpoint "halves$here" --resume) == '' ]] && grep -q -- "--precision: found 'float', expected 'bf16'" stderr ||
+    losses --chunks 8 --output-layers 2 --precision bf16 $here --checkpoint "halves$here" --epochs 3 >/dev/null
+    [[ $(losses --chunks 8 --output-layers 2 --checkpoint "halves$here" --resume) == '' ]] && grep -q -- "--precision: found 'float', expected 'bf16'" stderr ||
         complain "a run in bf16 goes on in float: $(cat stderr)"
-    [[ $(losses --chunks 8 --precision bf16 --checkpoint "halves$here" --resume) == "$(tail -2 <<<"$wanted")" ]] ||
+    [[ $(losses --chunks 8 --output-layers 2 --precision bf16 --checkpoint "halves$here" --resume) == "$(tail -2 <<<"$wanted")" ]] ||
         complain "a run $here in bf16 that goes on ends otherwise: $wanted $(cat stderr)"
 done
 refuse_resume=$("$program" --dataset made --data-path . --cache none --model gcn --layers 4 --hidden 24 --epochs 5 --lr 0.01 \

@@ -142,7 +142,7 @@ cmp -s a b && complain "a changed relation: expected other losses than from the 
 # A resumed run; a saved model.
 for model in rgcn rgat; do
     declare -n options=$model
-    run=("${options[@]}" --cache none --input-layer --pes 2 --batch-size 12)
+    run=("${options[@]}" --cache none --input-layer --output-layers 1 --pes 2 --batch-size 12)
     losses ./small "${run[@]}" --epochs 4 | tail -n 3 >a
     losses ./small "${run[@]}" --epochs 2 --checkpoint kept-$model >/dev/null
     losses ./small "${run[@]}" --epochs 4 --checkpoint kept-$model --resume --cpus 1 | tail -n 3 >b
@@ -296,7 +296,7 @@ for model in rgcn rgat; do
     declare -n options=$model
     run=(--dataset ./some "${options[@]}" --cache none --pes 4 --batch-size 6 --epochs 2 --quiet --cpus 1)
     [[ $model != rgat ]] || run+=(--relation-fanout writes:2,3)
-    run+=(--edge-weights factor)
+    run+=(--edge-weights factor --output-layers 2)
     "$coop_sage" "${run[@]}" --metrics one.json >stdout 2>stderr || complain "$model, one rank: $(cat stderr)"
     "${launch[@]}" -np 2 "$coop_sage" "${run[@]}" --metrics two.json </dev/null >stdout 2>stderr ||
         complain "$model, two ranks: $(cat stderr)"

@@ -1936,7 +1936,11 @@ class Models(Folder):
         """The same bits for the same graph, of a file with the option save, of Run.save and of a pickle."""
         edges, x, y, sets = arrays()
         bare = sl.Graph(edges, x)
-        for kind, more in (("sage", {}), ("gat", dict(heads=2)), ("gcn", dict(normalize_features="column"))):
+        for kind, more in (
+            ("sage", {}),
+            ("gat", dict(heads=2, output_layers=2)),
+            ("gcn", dict(normalize_features="column")),
+        ):
             with tempfile.TemporaryDirectory() as folder:
                 path = os.path.join(folder, "model")
                 run = sl.train(graph(), kind, **SMALL, **more, save=path)

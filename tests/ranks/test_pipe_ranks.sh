@@ -29,7 +29,7 @@ gcn 2 4 4 --dataset dense --model gcn --dropout 0.3
 sage 3 7 7 --dataset dense --model sage --norm layer --residual
 gcnii 4 4 4 --dataset sparse --model gcnii --layers 4 --dropout 0.2
 resgcn 2 5 5 --dataset dense --model resgcn --recompute
-gin 2 4 4 --dataset dense --model gin --learn-epsilon --norm layer --recompute
+gin 2 4 4 --dataset dense --model gin --learn-epsilon --norm layer --recompute --output-layers 2
 weighed 3 4 4 --dataset ./weighed --model gcn --edge-weights factor
 weighed-gin 2 2 8 --dataset ./weighed --model gin --learn-epsilon --edge-weights factor --precision bf16 --history-every 1
 wide 3 3 3 --dataset sparse --model gcn --hidden 40 --recompute --partition random --placement home
@@ -39,12 +39,12 @@ empty-chunks 3 60 60 --dataset few --model sage
 slots 2 2 8 --dataset dense --model gcn --history-every 1 --dropout 0.3
 slots-recompute 3 4 16 --dataset sparse --model sage --directed --history-every 2 --recompute
 slots-empty 4 4 60 --dataset few --model gcnii --history-every 1
-stages 2 1 8 --dataset dense --model gcn --stages 2 --history-every 1 --dropout 0.3
+stages 2 1 8 --dataset dense --model gcn --stages 2 --history-every 1 --dropout 0.3 --output-layers 3
 stages-recompute 2 1 16 --dataset dense --model gcnii --layers 6 --stages 4 --stages-cut 2,3,5 --history-every 1 --chunk-order fixed --recompute
 stages-directed 3 2 24 --dataset dense --model sage --directed --stages 3 --history-every 1
 hybrid 4 2 16 --dataset sparse --model gcnii --layers 5 --stages 2 --stages-cut 2 --history-every 1 --dropout 0.2
 hybrid-recompute 3 2 8 --dataset dense --model resgcn --layers 4 --stages 2 --history-every 3 --recompute --placement home
-bf16 3 3 6 --dataset dense --model sage --precision bf16 --directed --dropout 0.3 --history-every 1
+bf16 3 3 6 --dataset dense --model sage --precision bf16 --directed --dropout 0.3 --history-every 1 --output-layers 2
 bf16-exact 2 4 4 --dataset sparse --model gcn --precision bf16 --norm layer --recompute
 bf16-stages 3 1 8 --dataset dense --model gcnii --layers 4 --stages 3 --stages-cut 1,2 --precision bf16 --history-every 2
 bf16-hybrid 4 2 16 --dataset dense --model resgcn --layers 4 --stages 2 --stages-cut 2 --precision bf16 --history-every 1 --recompute

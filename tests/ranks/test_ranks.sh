@@ -44,7 +44,7 @@ sage-by-4 4 --dataset sparse --pes 4 --input-dropout 0.2 --depth 1
 last-few-seeds 3 --dataset dense --pes 7 --batch-size 10 --epochs 4
 gcn 2 --dataset dense --pes 4 --group-size 2 --model gcn --norm batch
 gat 3 --dataset dense --pes 4 --model gat --heads 3 --dropout 0.2
-gatv2 3 --dataset sparse --pes 4 --model gatv2 --heads 3 --skip --dropout 0.2
+gatv2 3 --dataset sparse --pes 4 --model gatv2 --heads 3 --skip --dropout 0.2 --output-layers 2
 gcnii 2 --dataset sparse --pes 4 --model gcnii --layers 4 --norm layer
 resgcn 2 --dataset dense --pes 4 --model resgcn --layers 3
 groups 4 --dataset dense --pes 4 --group-size 1
@@ -53,7 +53,7 @@ classes-few-parts 3 --dataset two --pes 6 --group-size 2
 few-parts 3 --dataset sparse --pes 6 --group-size 2 --model gcn --partition random
 across 3 --dataset dense --pes 4 --group-size 2 --norm batch
 bf16 3 --dataset dense --pes 5 --precision bf16 --norm layer --residual --layers 3
-bf16-gcn 2 --dataset sparse --pes 4 --precision bf16 --model gcn
+bf16-gcn 2 --dataset sparse --pes 4 --precision bf16 --model gcn --output-layers 1
 bf16-gat 3 --dataset dense --pes 4 --precision bf16 --model gat --heads 3
 bf16-gatv2 3 --dataset dense --pes 7 --precision bf16 --model gatv2 --heads 3 --norm layer
 bf16-gcnii 2 --dataset dense --pes 4 --precision bf16 --model gcnii --layers 4
@@ -72,7 +72,7 @@ slices-gcn 2 --dataset dense --pes 4 --hidden 260 --model gcn
 slices-gcnii 2 --dataset sparse --pes 4 --hidden 70 --model gcnii --layers 3
 slices-resgcn 4 --dataset dense --pes 5 --hidden 600 --model resgcn
 slices-bf16 3 --dataset dense --pes 4 --hidden 130 --layers 3 --precision bf16
-gin 3 --dataset dense --pes 4 --model gin --learn-epsilon --norm batch
+gin 3 --dataset dense --pes 4 --model gin --learn-epsilon --norm batch --output-layers 3
 slices-gin 2 --dataset sparse --pes 4 --hidden 130 --model gin --learn-epsilon --norm layer
 weighed 3 --dataset ./weighed --pes 4 --edge-weights factor --norm layer
 weighed-gcn 2 --dataset ./weighed --pes 4 --group-size 2 --model gcn --edge-weights factor

@@ -48,7 +48,7 @@ static const struct setting settings[] = {
     {false, "dataset=%dense hidden=256 pes=2 sampler=ladies fanout=-1,-1 layer-size=4000"},
     {false, "dataset=%dense hidden=256 pes=2 depth=4 chunks=4"},
     {false, "dataset=%dense hidden=256 pes=2 model=gcn"},
-    {false, "dataset=%dense hidden=256 pes=2 model=gat"},
+    {false, "dataset=%dense hidden=256 pes=2 model=gat output-layers=2"},
     {false, "dataset=%dense hidden=256 pes=2 model=gcnii"},
     {false, "dataset=%dense hidden=256 pes=2 model=resgcn"},
     {false, "dataset=%dense hidden=256 pes=2 model=gin learn-epsilon"},
@@ -64,7 +64,8 @@ static const struct setting settings[] = {
     {true, "dataset=%dense hidden=128 layers=16 stages=2 ways=4 chunks=4 model=gcn precision=bf16 recompute"},
     {true, "dataset=%dense hidden=128 layers=30 stages=4 ways=1 chunks=8 history-every=1 model=gcnii precision=bf16"},
     {true, "dataset=%dense hidden=128 layers=30 stages=4 ways=1 chunks=8 history-every=1 model=sage"},
-    {true, "dataset=%dense hidden=128 layers=8 stages=2 ways=1 chunks=4 history-every=1 model=gin learn-epsilon"},
+    {true, "dataset=%dense hidden=128 layers=8 stages=2 ways=1 chunks=4 history-every=1 model=gin learn-epsilon "
+           "output-layers=2"},
     {false, "dataset=%links features=random:100 objective=link hidden=32 pes=2 batch-size=8192"},
     {false, "dataset=%triples features=random:100 objective=link hidden=32 pes=2 batch-size=8192 decoder=distmult"},
 };

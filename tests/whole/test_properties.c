@@ -46,7 +46,7 @@ static const struct recipe common[] = {
     {"norm=layer hidden=20 dropout=0.2 residual", false},
     {"dropout=0.2 input-dropout=0.1 residual", false},
     {"norm=batch", false},
-    {"norm=batch hidden=20 dropout=0.2 residual", false},
+    {"norm=batch hidden=20 dropout=0.2 residual output-layers=2", false},
     {"sampler=labor", false},
     {"sampler=labor kappa=8", false},
     {"sampler=labor norm=layer kappa=8 layer-dependency", false},
@@ -69,7 +69,7 @@ static const struct recipe common[] = {
 /* Of each of the other models, those that it takes: not every one has --residual or a norm. */
 static const struct recipe recipes[] = {
     {"norm=layer", false},
-    {"hidden=24 dropout=0.3 input-dropout=0.2 residual", false},
+    {"hidden=24 dropout=0.3 input-dropout=0.2 residual output-layers=2", false},
     {"", false},
     {"sampler=labor kappa=8 hidden=24 layer-dependency", false},
     {"sampler=labor labor-iterations=2 hidden=24", false},

@@ -320,7 +320,7 @@ static bool choose(int i, struct trained *out)
                                         "norm=layer",
                                         "norm=batch residual layers=3 fanout=4,4,4",
                                         "model=gat heads=2 norm=batch",
-                                        "input-layer",
+                                        "input-layer output-layers=2",
                                         "precision=bf16",
                                         "edge-weights=factor",
                                         "model=rgcn edge-weights=factor",
