@@ -18,7 +18,7 @@
 #include "support/safetensors.h"
 
 #define VERSION                                                                                                        \
-    13 /* add one if the layout changes, or if a reader or the generator makes something else of its input */
+    14 /* add one if the layout changes, or if a reader or the generator makes something else of its input */
 #define FACTS "starling.facts"
 #define BLOCK_FLOATS ((size_t)4096) /* an array's checksum is the sum of its blocks' */
 #define BLOCK_BYTES (BLOCK_FLOATS * sizeof(float))

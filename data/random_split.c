@@ -471,9 +471,10 @@ static enum sl_status open_drawing(const struct sl_dataset *dataset, struct sl_g
         d->n_relations = dataset->directed ? graph->n_relations : graph->n_relations / 2;
         SL_CHECK(open_relations(graph, d));
     } else {
-        graph->weights = NULL;
-        graph->rows = NULL;
-        SL_CHECK(sl_graph_is_symmetric(graph, &d->symmetric));
+        struct sl_graph plain = *graph;
+        plain.weights = NULL; /* the two directions of a link may differ in weight */
+        graph->rows = plain.rows = NULL;
+        SL_CHECK(sl_graph_is_symmetric(&plain, &d->symmetric));
     }
     SL_CHECK(make_groups(sl_max_u32(d->n_relations, 1), &d->groups));
     if (d->symmetric || (typed && !dataset->directed)) {
@@ -494,7 +495,7 @@ static void close_drawing(struct drawing *d)
 
 enum sl_status sl_random_split_links(const struct sl_random_split *rule, struct sl_dataset *dataset)
 {
-    struct sl_graph graph = dataset->graph; /* a plain graph loses weights and features of edges */
+    struct sl_graph graph = dataset->graph; /* a plain graph loses features of edges */
     SL_OWNED(close_drawing) struct drawing d = {.rule = rule, .graph = &graph};
     SL_OWNED(sl_dataset_free) struct sl_dataset drawn = {0};
     SL_FAIL_IF(dataset->counts_edges, SL_EINVAL,

@@ -707,6 +707,47 @@ static enum sl_status count_vertices(const struct sl_raw_files *files, uint32_t 
     return SL_OK;
 }
 
+enum sl_status sl_raw_weigh_links(const struct sl_raw *raw, const struct sl_link_split *split, float **out)
+{
+    const struct sl_links *train = &split->list[SL_LINKS_TRAIN];
+    struct sl_link_split exact = *split; /* the two directions of a pair have weights of their own */
+    SL_OWNED(sl_graph_free) struct sl_graph graph = {0};
+    SL_FREED struct sl_link_entry *sorted = NULL;
+    size_t n = 0;
+    exact.directed = true;
+    SL_CHECK(sl_raw_graph(raw, false, &graph));
+    SL_CHECK(sl_links_sort(&exact, SL_LINKS_TRAIN, SL_LINKS_TRAIN + 1, &sorted, &n));
+    SL_CHECK(sl_alloc(n, sizeof **out, "edge weights", out));
+    for (size_t k = 0; k < n; k++) {
+        const uint32_t i = sorted[k].place;
+        const uint32_t relation = train->relation != NULL ? train->relation[i] : 0;
+        const bool again =
+            k > 0 && sorted[k].pair == sorted[k - 1].pair && sorted[k].relation == sorted[k - 1].relation;
+        uint64_t e = sl_graph_find_edge(&graph, train->from[i], train->to[i], relation);
+        if (e == SL_NO_EDGE && raw->relations == NULL) {
+            e = sl_graph_find_edge(&graph, train->to[i], train->from[i], relation);
+        }
+        const float weight = e != SL_NO_EDGE ? graph.weights[e] : 1;
+        (*out)[i] = again ? 0 : weight;
+    }
+    return SL_OK;
+}
+
+/* The weights of pairs to train on, from raw/edge and raw/edge-weight. */
+static enum sl_status read_link_weights(const struct sl_raw_files *files, struct sl_raw *raw)
+{
+    const char *edges = files->paths[SL_RAW_EDGES];
+    const char *weights = files->paths[SL_RAW_WEIGHTS];
+    SL_OWNED(sl_raw_free) struct sl_raw listed = {.n_vertices = raw->n_vertices};
+    if (edges == NULL || weights == NULL || raw->n_relations > 0) {
+        return SL_OK;
+    }
+    SL_CHECK(sl_raw_read_edges(edges, files->paths[SL_RAW_EDGE_COUNT], &listed.n_vertices, &listed.n_edges,
+                               &listed.from, &listed.to));
+    SL_CHECK(sl_raw_read_weights(weights, listed.n_edges, &listed.weights));
+    return sl_raw_weigh_links(&listed, &raw->data.links, &raw->weights);
+}
+
 /* Read the lists of links. The training links become the edges. */
 static enum sl_status read_links(const struct sl_raw_files *files, struct sl_raw *raw)
 {
@@ -729,7 +770,7 @@ static enum sl_status read_links(const struct sl_raw_files *files, struct sl_raw
             raw->relations[i] = (uint16_t)train->relation[i];
         }
     }
-    return SL_OK;
+    return read_link_weights(files, raw);
 }
 
 static enum sl_status read_graph(const struct sl_raw_files *files, struct sl_raw *raw)

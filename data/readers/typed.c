@@ -596,35 +596,13 @@ static void keep_edges(const bool *trained, struct sl_raw *raw)
     raw->n_edges = n;
 }
 
-/* Find the weights of the training links: of the edge, or 1. A link that is listed again has the weight 0 there: the
- * graph adds the weights up. */
-static enum sl_status weigh_links(const struct sl_raw *raw, float **out)
-{
-    const struct sl_links *train = &raw->data.links.list[SL_LINKS_TRAIN];
-    SL_OWNED(sl_graph_free) struct sl_graph graph = {0};
-    SL_FREED struct sl_link_entry *sorted = NULL;
-    size_t n = 0;
-    SL_CHECK(sl_raw_graph(raw, false, &graph));
-    SL_CHECK(sl_links_sort(&raw->data.links, SL_LINKS_TRAIN, SL_LINKS_TRAIN + 1, &sorted, &n));
-    SL_CHECK(sl_alloc(n, sizeof **out, "edge weights", out));
-    for (size_t k = 0; k < n; k++) {
-        const uint32_t i = sorted[k].place;
-        const bool again =
-            k > 0 && sorted[k].pair == sorted[k - 1].pair && sorted[k].relation == sorted[k - 1].relation;
-        const uint64_t e = sl_graph_find_edge(&graph, train->from[i], train->to[i], train->relation[i]);
-        const float weight = e != SL_NO_EDGE ? graph.weights[e] : 1;
-        (*out)[i] = again ? 0 : weight;
-    }
-    return SL_OK;
-}
-
 /* The training links are all edges of their relations: validation and test links may be among the edges of raw/. */
 static enum sl_status put_links(const struct typed *typed, const struct sl_links *train, struct sl_raw *raw)
 {
     SL_FREED bool *trained = NULL;
     SL_FREED float *of_links = NULL;
     if (raw->weights != NULL) {
-        SL_CHECK(weigh_links(raw, &of_links));
+        SL_CHECK(sl_raw_weigh_links(raw, &raw->data.links, &of_links));
     }
     SL_CHECK(sl_alloc_zero(typed->n_relations, sizeof *trained, "relations", &trained));
     for (uint32_t i = 0; i < train->n; i++) {

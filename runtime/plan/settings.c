@@ -794,7 +794,6 @@ static enum sl_status check_pairs(const struct sl_settings *s)
     const bool both = s->edge_weights == SL_EDGE_WEIGHTS_BOTH;
     const bool drawn = s->edge_weights == SL_EDGE_WEIGHTS_PROBABILITY;
     const bool featured = s->edge_features != SL_EDGE_FEATURES_NONE;
-    const bool weighs_links = sl_settings_trains_links(s) && s->edge_weights != SL_EDGE_WEIGHTS_NONE;
     const struct {
         bool found;
         const char *option, *other, *why;
@@ -829,9 +828,6 @@ static enum sl_status check_pairs(const struct sl_settings *s)
         {s->kappa != 1 && drawn, "kappa", "edge-weights", "these draws do not change slowly"},
         {s->labor_iterations > 0 && attends_alone(s), "labor-iterations", "model",
          "attention has no place for weights of a sample"},
-        {weighs_links && !by_relation(s), "edge-weights", "objective",
-         "the training links are the graph, and have no weights; links of a typed dataset have, with --model rgcn or "
-         "rgat"},
         {s->precision == SL_PRECISION_TF32 && s->gpus == 0, "precision", "gpus",
          "only GPUs round to tf32; use float or bf16"},
         {s->resume == SL_RESUME_YES && s->load != NULL, "resume", "load", "a checkpoint brings its own weights"},

@@ -127,6 +127,50 @@ losses "$coop_sage" some --model gcn "${rounds[@]}" --pes 2 --batch-size 60 --ep
 losses "$coop_sage" some --model gcn "${rounds[@]}" --pes 2 --batch-size 60 --epochs 4 --checkpoint kept-rounds --resume --cpus 1 | tail -n 3 >b
 same "weighted LABOR-2, resumed"
 
+# Links. A training link has the weight of its edge: of either direction, wherever raw/edge lists it; 1 if raw/edge does not.
+links=(--objective link --layers 2 --fanout 4,4 --lr 0.001 --dropout 0 --epochs 2 --cpus 2)
+links_of() # DATASET OPTION..
+{
+    "$coop_sage" --dataset "./$1" --cache none --hidden 16 --seed 5 --quiet --metrics losses.json "${links[@]}" "${@:2}" >stdout 2>stderr ||
+        complain "links of $*: $(cat stderr)" >&2
+    grep '"event":"epoch"' losses.json | grep -oE '"(train_loss|valid_loss|valid_auc)":[^,]*'
+}
+cp -r some linked && rm -rf linked/split linked/raw/num-edge-list* linked/raw/edge.csv.gz && mkdir -p linked/split/drawn && zcat plain/raw/edge.csv.gz | paste -d, - some/raw/edge-weight.csv |
+    awk -F, '$1 != $2 && !seen[$1 < $2 ? $1 "," $2 : $2 "," $1]++' >listed.csv
+cut -d, -f1,2 listed.csv >linked/raw/edge.csv
+cut -d, -f3 listed.csv >linked/raw/edge-weight.csv
+awk -F, 'NR % 10 == 3 { print $1 "," $2 }' listed.csv >linked/split/drawn/valid.csv
+awk -F, 'NR % 10 == 7 { print $1 "," $2 }' listed.csv >linked/split/drawn/test.csv
+awk -F, 'NR % 10 != 3 && NR % 10 != 7 { print (NR % 2 ? $1 "," $2 : $2 "," $1) "," $3 }' listed.csv | sort -t, -k2n -k1n >aligned.csv
+cut -d, -f1,2 aligned.csv >linked/split/drawn/train.csv
+for dataset in order unweighted; do
+    cp -r linked $dataset && cp linked/split/drawn/train.csv $dataset/raw/edge.csv || exit 99
+done
+cut -d, -f3 aligned.csv >order/raw/edge-weight.csv
+sed 's/.*/1/' order/raw/edge-weight.csv >unweighted/raw/edge-weight.csv
+for kind in "--model sage --edge-weights factor" "--model gcn --sampler labor --edge-weights both --labor-iterations 1" \
+    "--model gin --edge-weights probability" "--model gcn --sampler labor --edge-weights both" \
+    "--model sage --sampler pladies --layer-size 200,150 --fanout -1,-1 --edge-weights both"; do
+    for pes in 1 3 4 7; do
+        links_of linked $kind --pes $pes --batch-size $((84 / pes)) >b
+        ((pes > 1)) || cp b a
+        close_to "links, $kind, $pes PEs"
+    done
+    links_of linked $kind --pes 2 --batch-size 60 >a
+    links_of order $kind --pes 2 --batch-size 60 >b
+    same "links, $kind, weights in the links' order"
+    links_of unweighted $kind --pes 2 --batch-size 60 >b
+    differ "links, $kind, weights"
+    links_of linked $kind --split random:80,10,10 --pes 2 --batch-size 60 >b
+    differ "drawn links, $kind"
+done
+links_of unweighted --model sage --pes 2 --batch-size 60 >a
+links_of unweighted --model sage --edge-weights factor --pes 2 --batch-size 60 >b
+same "links, weights of 1"
+links_of ones --model sage --split random:80,10,10 --pes 2 --batch-size 60 >a
+links_of ones --model sage --edge-weights factor --split random:80,10,10 --pes 2 --batch-size 60 >b
+same "drawn links, weights of 1"
+
 # A resumed run, with another number of workers.
 for use in factor probability both; do
     run=(--model gcn --edge-weights $use --sampler "$(sampler_of $use)" --layers 2 --output-layers 2 --fanout 3,3 --pes 2 --batch-size 60)

@@ -259,7 +259,6 @@ refused '^coop_sage: --edge-weights: expected a dataset with weights of its edge
 refused '^coop_sage: --edge-weights both cannot be used with --model rgat: rgat does not take both; use factor' --dataset ./some --model rgat --edge-weights both --sampler labor
 refused '^coop_sage: --edge-weights probability: expected --model rgcn or rgat with the typed dataset' --dataset ./some --model sage \
     --edge-weights probability
-refused '^coop_sage: --edge-weights factor cannot be used with --objective link' --dataset ./some --model sage "${links[@]}" --edge-weights factor
 weigh bad 'NR == 3 ? -1 : 1'
 refused 'edge-weight.csv:3: expected the weight of an edge, a finite number of 0 or more, found .-1' --dataset ./bad
 echo 1 >bad/raw/relations/paper___in___venue/edge-weight.csv && rm bad/raw/relations/{author,paper___cites}*/edge-weight.csv
