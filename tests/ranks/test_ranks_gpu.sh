@@ -14,7 +14,7 @@ need_mpi
 
 # Two GPUs, and of simulated ones as many as anybody wants.
 IFS=, read -ra gpu <<<"${CUDA_VISIBLE_DEVICES:-0,1}"
-[[ $program == *.made-up ]] && gpu=(0 1 2 3) && export SL_EMULATED_GPUS=4
+[[ $program == *.simgpu ]] && gpu=(0 1 2 3) && export SL_EMULATED_GPUS=4
 [[ ${#gpu[@]} -ge 2 ]] || skip "\$CUDA_VISIBLE_DEVICES has fewer than two GPUs"
 export CUDA_VISIBLE_DEVICES=${gpu[0]},${gpu[1]}
 
@@ -51,7 +51,7 @@ same_within()
     SL_EMULATED_NCCL_TELLS=1 ranks 2 "${common[@]}" "${sampled[@]}" --gpus 2 --transport nccl "${results[@]}" "$@" >stdout 2>&1 ||
         complain "$name on two ranks: $(tail -n 1 stdout)"
     same_results "$name"
-    [[ $program != *.made-up ]] || (($(grep -c '^simulated NCCL: [1-9]' stdout) == 2)) || complain "$name: NCCL had nothing to do: $(cat stdout)"
+    [[ $program != *.simgpu ]] || (($(grep -c '^simulated NCCL: [1-9]' stdout) == 2)) || complain "$name: NCCL had nothing to do: $(cat stdout)"
 }
 
 # ---- the same bits ----

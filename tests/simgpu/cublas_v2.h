@@ -167,7 +167,7 @@ static inline cublasStatus_t cublasSgemm(cublasHandle_t handle, cublasOperation_
     }
     cudaStream_t s = reinterpret_cast<sl_device_library *>(handle)->stream;
     const int mode = reinterpret_cast<sl_device_library *>(handle)->mode;
-    sl_device_give(s, [=] {
+    sl_device_give(s, SL_COUNTED_CUBLAS, [=] {
         sl_emulate_sgemm(mode, op_a, op_b, m, n, k, by, sl_device_at(s, a), lda, sl_device_at(s, b), ldb, old,
                          sl_device_at(s, c), ldc);
         return true;
@@ -202,7 +202,7 @@ static inline cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation
         return CUBLAS_STATUS_NOT_INITIALIZED;
     }
     cudaStream_t s = reinterpret_cast<sl_device_library *>(handle)->stream;
-    sl_device_give(s, [=] {
+    sl_device_give(s, SL_COUNTED_CUBLAS, [=] {
         sl_emulate_bf16(op_a, op_b, m, n, k, by, sl_device_at(s, a), lda, sl_device_at(s, b), ldb, old,
                         (float *)sl_device_at(s, c), ldc);
         return true;

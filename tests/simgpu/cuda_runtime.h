@@ -152,7 +152,7 @@ static inline cudaError_t cudaLaunchKernel(void (*kernel)(Parameters...), dim3 g
     if (!std::apply([&](auto &...x) { return (sl_device_takes(stream, &x, sizeof x) && ...); }, call.arguments)) {
         return cudaErrorInvalidValue;
     }
-    sl_device_give(stream, [=]() mutable {
+    sl_device_give(stream, SL_COUNTED_KERNELS, [=]() mutable {
         sl_emulate_grid(grid, block, Call::thread, &call);
         return true;
     });

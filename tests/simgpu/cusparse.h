@@ -193,7 +193,7 @@ static inline cusparseStatus_t cusparseSpMM(cusparseHandle_t handle, cusparseOpe
     const struct sl_emulated_matrix entries = *a, from = *x, to = *m; /* the caller may release its own at once */
     const float by = *(const float *)alpha, old = *(const float *)beta;
     cudaStream_t s = sl_emulated_stream(handle);
-    sl_device_give(s, [=] {
+    sl_device_give(s, SL_COUNTED_CUSPARSE, [=] {
         memset(sl_device_at(s, buffer), 0, bytes);
         sl_emulate_product(sl_emulated_there(s, entries), sl_emulated_there(s, from), by, old,
                            sl_emulated_there(s, to));

@@ -358,20 +358,35 @@ cudaError_t check_copy(const Copy &copy, cudaMemcpyKind kind)
     return cudaSuccess;
 }
 
+/* A copy within main memory is none of a GPU's. */
+void count_copy(const Copy &copy, bool pageable)
+{
+    int from = gpu_of(copy.from);
+    int to = gpu_of(copy.to);
+    if (from >= 0 || to >= 0) {
+        sl_count_copy(from < 0     ? SL_COUNTED_TO_GPU
+                      : to < 0     ? SL_COUNTED_TO_HOST
+                      : from == to ? SL_COUNTED_WITHIN_GPU
+                                   : SL_COUNTED_BETWEEN_GPUS,
+                      copy.width * copy.height, pageable);
+    }
+}
+
 /* From main memory that is not pinned CUDA takes a copy before it returns; to such memory it returns when all is
  * there. */
 cudaError_t give_copy(std::unique_lock<std::mutex> &lock, Copy copy, cudaMemcpyKind kind, cudaStream_t stream,
                       bool waits)
 {
-    int from = gpu_of(copy.from);
-    int to = gpu_of(copy.to);
     cudaError_t error = check_copy(copy, kind);
     if (error != cudaSuccess || copy.width == 0 || copy.height == 0) {
         return answer(error);
     }
+    const bool from_pageable = gpu_of(copy.from) < 0 && !is_pinned(copy.from, copy.span(copy.from_pitch));
+    const bool to_pageable = gpu_of(copy.to) < 0 && !is_pinned(copy.to, copy.span(copy.to_pitch));
+    count_copy(copy, from_pageable || to_pageable);
     CUstream_st *given = turn(lock, stream);
     std::shared_ptr<std::vector<char>> kept;
-    if (from < 0 && !is_pinned(copy.from, copy.span(copy.from_pitch))) {
+    if (from_pageable) {
         const char *begin = (const char *)copy.from;
         kept = std::make_shared<std::vector<char>>(begin, begin + copy.span(copy.from_pitch));
         copy.from = kept->data();
@@ -380,7 +395,10 @@ cudaError_t give_copy(std::unique_lock<std::mutex> &lock, Copy copy, cudaMemcpyK
         copy.run();
         return true;
     });
-    if (waits || (to < 0 && !is_pinned(copy.to, copy.span(copy.to_pitch)))) {
+    if (waits) {
+        sl_count(SL_COUNTED_WAITS);
+    }
+    if (waits || to_pageable) {
         drain(lock, given);
     }
     return cudaSuccess;
@@ -404,9 +422,10 @@ Copy copy_of(const cudaMemcpy3DPeerParms *p)
 
 /* ---- to the stand-ins of kernels and libraries ---- */
 
-void sl_device_give(CUstream_st *stream, sl_device_work work)
+void sl_device_give(CUstream_st *stream, enum sl_counted kind, sl_device_work work)
 {
     auto lock = enter();
+    sl_count(kind);
     turn(lock, stream)->work.push_back(std::move(work));
 }
 
@@ -545,6 +564,7 @@ cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags)
 cudaError_t cudaDeviceSynchronize(void)
 {
     auto lock = enter();
+    sl_count(SL_COUNTED_WAITS);
     drain_gpu(lock, &gpus[(size_t)current]);
     return cudaSuccess;
 }
@@ -588,6 +608,7 @@ cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, enum cudaMemPoolAttr att
 cudaError_t cudaMalloc(void **out, size_t bytes)
 {
     auto lock = enter();
+    sl_count(SL_COUNTED_ALLOCATIONS);
     return answer(gpus.empty() ? cudaErrorNoDevice : take(current, bytes, out));
 }
 
@@ -595,6 +616,7 @@ cudaError_t cudaMalloc(void **out, size_t bytes)
 cudaError_t cudaFree(void *data)
 {
     auto lock = enter();
+    sl_count(SL_COUNTED_ALLOCATIONS);
     int gpu = gpu_of(data);
     if (gpu >= 0) {
         drain_gpu(lock, &gpus[(size_t)gpu]);
@@ -605,12 +627,14 @@ cudaError_t cudaFree(void *data)
 cudaError_t cudaMallocAsync(void **out, size_t bytes, cudaStream_t stream)
 {
     auto lock = enter();
+    sl_count(SL_COUNTED_POOL_CALLS);
     return answer(take(turn(lock, stream)->gpu, bytes, out));
 }
 
 cudaError_t cudaFreeAsync(void *data, cudaStream_t stream)
 {
     auto lock = enter();
+    sl_count(SL_COUNTED_POOL_CALLS);
     turn(lock, stream)->work.push_back([data] {
         if (put_back(data) != cudaSuccess) {
             stop("cudaFreeAsync of what was not allocated", 0);
@@ -624,6 +648,7 @@ cudaError_t cudaHostAlloc(void **out, size_t bytes, unsigned flags)
 {
     (void)flags;
     auto lock = enter();
+    sl_count(SL_COUNTED_ALLOCATIONS);
     *out = aligned_alloc(PAGE, (bytes + PAGE) / PAGE * PAGE);
     if (*out == nullptr) {
         return answer(cudaErrorMemoryAllocation);
@@ -641,6 +666,7 @@ cudaError_t cudaMallocHost(void **out, size_t bytes)
 cudaError_t cudaFreeHost(void *data)
 {
     auto lock = enter();
+    sl_count(SL_COUNTED_ALLOCATIONS);
     for (Gpu &gpu : gpus) {
         drain_gpu(lock, &gpu);
     }
@@ -655,6 +681,7 @@ cudaError_t cudaHostRegister(void *data, size_t bytes, unsigned flags)
 {
     (void)flags;
     auto lock = enter();
+    sl_count(SL_COUNTED_ALLOCATIONS);
     if (data == nullptr || bytes == 0) {
         return answer(cudaErrorInvalidValue);
     }
@@ -668,6 +695,7 @@ cudaError_t cudaHostRegister(void *data, size_t bytes, unsigned flags)
 cudaError_t cudaHostUnregister(void *data)
 {
     auto lock = enter();
+    sl_count(SL_COUNTED_ALLOCATIONS);
     for (Gpu &gpu : gpus) {
         drain_gpu(lock, &gpu);
     }
@@ -760,6 +788,7 @@ cudaError_t cudaMemsetAsync(void *data, int value, size_t bytes, cudaStream_t st
     if (gpu < 0 || !is_allocated(gpu, data, bytes)) {
         return answer(cudaErrorInvalidValue);
     }
+    sl_count(SL_COUNTED_CLEARS);
     turn(lock, stream)->work.push_back([=] {
         memset(reached(data), value, bytes);
         return true;
@@ -809,6 +838,7 @@ cudaError_t cudaStreamQuery(cudaStream_t stream)
 cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 {
     auto lock = enter();
+    sl_count(SL_COUNTED_WAITS);
     drain(lock, turn(lock, stream));
     return cudaSuccess;
 }
@@ -834,6 +864,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event)
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 {
     auto lock = enter();
+    sl_count(SL_COUNTED_EVENTS);
     auto done_s = std::make_shared<double>(0);
     event->stream = turn(lock, stream);
     event->done_s = done_s;
@@ -856,10 +887,22 @@ cudaError_t cudaEventQuery(cudaEvent_t event)
 cudaError_t cudaEventSynchronize(cudaEvent_t event)
 {
     cudaError_t before = last;
+    sl_count(SL_COUNTED_WAITS);
     while (cudaEventQuery(event) == cudaErrorNotReady) {
         sched_yield();
     }
     last = before;
+    return cudaSuccess;
+}
+
+/* The stream goes on when the event has come, and whoever asks for it asks for the event. */
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags)
+{
+    (void)flags;
+    auto lock = enter();
+    turn(lock, stream)->work.push_back([source = event->stream, done_s = event->done_s] {
+        return done_s == nullptr || *done_s != 0 || (step(source) && *done_s != 0);
+    });
     return cudaSuccess;
 }
 

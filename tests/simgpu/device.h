@@ -26,6 +26,8 @@
 
 #include <functional>
 
+#include "tests/simgpu/counts.h"
+
 struct CUstream_st;
 
 /* A piece of a stream's work, called until it says that it is done. */
@@ -39,8 +41,8 @@ struct sl_device_library {
     int mode; /* of cuBLAS' arithmetic */
 };
 
-/* Give the stream (NULL: the default one) work. */
-void sl_device_give(CUstream_st *stream, sl_device_work work);
+/* Give the stream (NULL: the default one) work, counted as a kernel or a library's call. */
+void sl_device_give(CUstream_st *stream, enum sl_counted kind, sl_device_work work);
 
 /* Whether a kernel of that stream may start here and now with such an argument; moves the addresses in it. */
 bool sl_device_takes(CUstream_st *stream, void *argument, size_t bytes);
@@ -51,7 +53,7 @@ void *sl_device_find(CUstream_st *stream, const void *address);
 
 #else
 
-template <typename Work> static inline void sl_device_give(CUstream_st *, Work work)
+template <typename Work> static inline void sl_device_give(CUstream_st *, enum sl_counted, Work work)
 {
     work();
 }

@@ -69,7 +69,7 @@ static void meet(const std::set<cudaStream_t> &streams, std::function<void()> ac
     auto all = std::make_shared<meeting>(meeting{streams.size(), std::move(act)});
     for (cudaStream_t stream : streams) {
         auto came = std::make_shared<bool>(false);
-        sl_device_give(stream, [all, came] {
+        sl_device_give(stream, SL_COUNTED_NCCL, [all, came] {
             if (!*came) {
                 *came = true;
                 if (--all->missing == 0) {

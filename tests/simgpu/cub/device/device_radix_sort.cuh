@@ -29,7 +29,7 @@ struct DeviceRadixSort {
             return cudaSuccess;
         }
         const Key mask = n_bits == 8 * sizeof(Key) ? ~(Key)0 : ((Key)1 << n_bits) - 1;
-        sl_device_give(stream, [=] {
+        sl_device_give(stream, SL_COUNTED_CUB, [=] {
             std::vector<size_t> order(n);
             std::iota(order.begin(), order.end(), (size_t)0);
             const Key *from = sl_device_at(stream, keys);

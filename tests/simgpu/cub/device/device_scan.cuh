@@ -19,7 +19,7 @@ struct DeviceScan {
             bytes = 1;
             return cudaSuccess;
         }
-        sl_device_give(stream, [=] {
+        sl_device_give(stream, SL_COUNTED_CUB, [=] {
             const T *from = sl_device_at(stream, in);
             T *to = sl_device_at(stream, out);
             T sum = 0;

@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Copyright (c) 2026 the Starling authors
+#
+# What a step costs a GPU: tasks, calls and copies, counted on simulated GPUs (tests/simgpu/counts.h). None may grow, and who lowers
+# one by two or more lowers the limit here, too. The settings of doc/results.md on a small graph. For `make check-gpu-sim`.
+
+# shellcheck source=tests/lib.sh
+source "$top_srcdir/tests/lib.sh"
+[[ $coop_sage == *.simgpu ]] || skip "make check-gpu-sim runs this"
+
+generate small --vertices 2000 --edges 14000 --features 128 --classes 40
+
+# counts FILE OPTION ...: of a run of one epoch.
+counts()
+{
+    SL_SIMGPU_COUNTS=$1 "$coop_sage" "${run[@]}" "${@:2}" >stdout 2>&1 || complain "$name: $(tail -n 1 stdout)"
+}
+
+# figure FILE COUNT[+COUNT ...]
+figure()
+{
+    awk -v wanted="$2" -F '[{}:, "]+' '{ n = split(wanted, names, "+")
+        for (i = 2; i < NF; i += 2) for (k = 1; k <= n; k++) if ($i == names[k]) { sum += $(i + 1); found++ } }
+        END { print found == n ? sum : "missing" }' "$1"
+}
+
+# The difference of two runs, of 6 and 12 steps, has neither the start nor the evaluation. The first run of all measures the buses.
+columns=(tasks kernels+cub+cublas+cusparse+nccl pool_calls clears copies_to_gpu copies_to_host copies_between_gpus pageable_copies
+    waits events)
+while read -r name gpus layers hidden fanout limits; do
+    run=(--dataset small --gpus "$gpus" --pes "$gpus" --layers "$layers" --hidden "$hidden" --fanout "$fanout" --eval-every 0
+        --cache none)
+    export SL_EMULATED_GPUS=$gpus
+    counts first --epochs 0
+    counts six --epochs 1 --batch-size $((200 / gpus))
+    counts twelve --epochs 1 --batch-size $((100 / gpus))
+    read -ra limits <<<"$limits"
+    for i in "${!columns[@]}"; do
+        found=$(awk -v a="$(figure six "${columns[i]}")" -v b="$(figure twelve "${columns[i]}")" 'BEGIN { print (b - a) / 6 }')
+        awk -v x="$found" -v limit="${limits[i]}" 'BEGIN { exit !(x <= limit && x > limit - 2) }' ||
+            complain "$name: a step has $found ${columns[i]}, expected at most ${limits[i]} and no less than 1 below"
+    done
+done <<'LIMITS'
+tutorial 1 2 128 4,4      35  68  30  3 0  6  0  4 2  36
+deep     1 3 256 10,10,10 53 102  44  5 0  8  0  6 3  54
+four     4 2 128 4,4     113 260 120 12 1 24 96 17 8 216
+LIMITS
+
+exit $failed
