@@ -4,8 +4,10 @@
  * make bench-gpu, first part: each launcher's rate on one GPU, as Markdown: bytes over time beside the copy
  * bandwidth, flops over time beside a large product's, all measured in this run, medians of many.
  *
- * usage: bench_gpu [--quick] [repeats]      exit status 77 where there is no device --quick: sizes that show that
- * everything runs, and nothing of how fast
+ * usage: bench_gpu [--quick|--calls] [repeats]
+ *
+ * --quick: sizes that show that everything runs, and nothing of how fast. --calls: what single calls cost instead
+ * (calls.h). Exit status 77: there is no device.
  *
  * Bytes are what must move at least: each row read once per use and written once. Tables are several times the last
  * cache; indices are random, data is random. Times are of events around one launch or, where that takes less than
@@ -28,6 +30,7 @@
 #include "codelets/sums/attend.h"
 #include "codelets/sums/relate.h"
 #include "support/random.h"
+#include "tests/bench/calls.h"
 #include "tests/support/owned.h"
 
 enum { EXIT_NO_DEVICE = 77, MAX_REPEATS = 1000, SHORT_CALLS = 20 };
@@ -693,6 +696,7 @@ int main(int argc, char **argv)
 {
     struct cudaDeviceProp device;
     int n_devices = 0;
+    bool calls = argc > 1 && strcmp(argv[1], "--calls") == 0;
     if (cudaGetDeviceCount(&n_devices) != cudaSuccess || n_devices == 0) {
         fprintf(stderr, "bench_gpu: no CUDA device here\n");
         return EXIT_NO_DEVICE;
@@ -701,13 +705,19 @@ int main(int argc, char **argv)
         be_quick();
         argc--;
         argv++;
+    } else if (calls) {
+        argc--;
+        argv++;
     }
     n_repeats = argc > 1 ? atoi(argv[1]) : n_repeats;
     if (argc > 2 || n_repeats < 1 || n_repeats > MAX_REPEATS) {
-        fprintf(stderr, "usage: bench_gpu [--quick] [repeats, 1 to %d]\n", MAX_REPEATS);
+        fprintf(stderr, "usage: bench_gpu [--quick|--calls] [repeats, 1 to %d]\n", MAX_REPEATS);
         return 2;
     }
     keep_scratch_memory();
+    if (calls) {
+        return bench_calls(n_repeats);
+    }
     need(cudaGetDeviceProperties(&device, 0) == cudaSuccess, "the device's properties");
     need(cudaStreamCreate(&stream) == cudaSuccess && cudaEventCreate(&begin) == cudaSuccess &&
              cudaEventCreate(&end) == cudaSuccess,
