@@ -485,6 +485,16 @@ static enum sl_status copy_ends(const struct sl_arrays *a, struct sl_link_ends *
     return SL_OK;
 }
 
+/* Each link has a block of `each` negatives, or two. */
+static enum sl_status check_each(const char *name, uint32_t each, uint32_t n_links, uint32_t n_negatives)
+{
+    const uint64_t n = (uint64_t)each * n_links;
+    SL_FAIL_IF(each > 0 && (n == 0 || (n_negatives != n && n_negatives != 2 * n)), SL_EINVAL,
+               "arrays: found %u %s_negatives with %s_each %u; expected %llu for %u links, or twice as many",
+               n_negatives, name, name, each, (unsigned long long)n, n_links);
+    return SL_OK;
+}
+
 static enum sl_status make_links(const struct sl_arrays *a, struct sl_link_split *out)
 {
     struct named_links lists[SL_N_LINK_LISTS];
@@ -501,6 +511,10 @@ static enum sl_status make_links(const struct sl_arrays *a, struct sl_link_split
     for (int i = 0; i < SL_N_LINK_LISTS; i++) {
         SL_CHECK(copy_links(lists[i].links, lists[i].name, a->n_vertices, out, &out->list[i]));
     }
+    SL_CHECK(check_each("valid", a->valid_each, a->valid_links.n, a->valid_negatives.n));
+    SL_CHECK(check_each("test", a->test_each, a->test_links.n, a->test_negatives.n));
+    out->n_each[SL_LINKS_VALID_NEGATIVE] = a->valid_each;
+    out->n_each[SL_LINKS_TEST_NEGATIVE] = a->test_each;
     return SL_OK;
 }
 

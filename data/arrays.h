@@ -104,6 +104,10 @@ struct sl_arrays {
      * Rows of duplicate edges add up. A reverse edge that is added has the row of its edge. */
     uint32_t n_edge_features;
     const float *edge_features;
+    /* Negatives of each link: valid_negatives then has a block of valid_each negatives for each link of valid_links, in
+     * their order, or two, first of other heads, then of other tails. Each link is ranked among its own negatives.
+     * 0: all links share the negatives. */
+    uint32_t valid_each, test_each;
 };
 
 struct sl_dataset;

@@ -339,6 +339,23 @@ class Links:
         self.members = ArrayLinks(n=len(ends[0]), **pointers)
 
 
+def own_negatives(value: Any, name: str, links: Any, n_vertices: int) -> tuple[Any, int]:
+    """Negatives as one list, and K. value: such a list, with K 0, or tables (L, K) of a dictionary, K for each link."""
+    if not isinstance(value, Mapping):
+        return value, 0
+    right = links is not None and len(value) > 0 and set(value) <= {"head", "tail"}
+    expect(right, name, shown(list(value)), "'head' or 'tail': other ends (L, K) of the links to find")
+    rows = [ids32(row, name) for row in rows_of(links, name)]
+    tables = {end: ids32(value[end], name, n_vertices) for end in ("head", "tail") if end in value}
+    shapes = [table.shape for table in tables.values()]
+    right = len(shapes[0]) == 2 and 0 not in shapes[0] and shapes[0][0] == len(rows[0]) and set(shapes) == {shapes[0]}
+    expect(right, name, f"the shape {' and '.join(map(str, shapes))}", f"({len(rows[0])}, K), a row for each link")
+    full = [np.repeat(row, len(tables) * shapes[0][1]).reshape(len(row), len(tables), -1) for row in rows]
+    for block, (end, table) in enumerate(tables.items()):
+        full[0 if end == "head" else -1][:, block] = table
+    return [row.reshape(-1) for row in full], shapes[0][1]
+
+
 def edges_of_links(train_links: Any) -> tuple[tuple[Any, Any], Any]:
     """(edge_index, edge_type) of training links; edge_type may be None."""
     rows = rows_of(train_links, "train_links")

@@ -58,7 +58,8 @@ class Graph:
         relation R + r, of 2 R relations.
     train_links, valid_links, test_links, valid_negatives, test_negatives : array (2, L)
         Links to train on (None: all edges) and to find, and pairs without a link (None: drawn). In a typed graph:
-        array (3, L) of heads, relations and tails.
+        array (3, L) of heads, relations and tails. Negatives of each link: a dictionary of "head" and "tail", or of one,
+        with other ends (L, K) for each link, as `target_node_neg`, `head_neg` and `tail_neg` of OGB.
     types : dictionary of a slice of the vertices for each type
         Negatives of a relation are drawn from its types.
     edge_weight : array (E,), or True, or a dictionary
@@ -178,7 +179,9 @@ class Graph:
         self.types = types
         ends = typed.ends(types)
         given = dict(train_links=train_links, valid_links=valid_links, test_links=test_links)
-        given.update(valid_negatives=valid_negatives, test_negatives=test_negatives)
+        own = _arrays.own_negatives
+        given["valid_negatives"], valid_each = own(valid_negatives, "valid_negatives", valid_links, n)
+        given["test_negatives"], test_each = own(test_negatives, "test_negatives", test_links, n)
         links = {name: _arrays.Links(value, name, n, typed.n) for name, value in given.items()}
         pointers = dict(sources=sources, destinations=destinations, edge_weights=weights, relation_ends=ends)
         pointers.update(labels=labels, targets=targets, edge_relations=typed.of_edges, edge_features=edge_attr, **sets)
@@ -202,6 +205,8 @@ class Graph:
             drop_leaks=bool(drop_leaks),
             class_names=None if names is None else "".join(name + "\n" for name in names).encode(),
             **{name: of.members for name, of in links.items()},
+            valid_each=valid_each,
+            test_each=test_each,
         )
         self._handle = made(C.c_void_p, lib.sl_dataset_new, C.byref(arrays))
         self._describe(self._handle)

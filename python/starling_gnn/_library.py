@@ -173,6 +173,7 @@ Arrays = _struct("""
     char_p feature_names
     uint32 n_edge_features
     void_p edge_features
+    uint32 valid_each test_each
 """)
 DatasetSizes = _struct("""
     size_t size

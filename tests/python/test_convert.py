@@ -405,6 +405,19 @@ class Folders(Forms):
                 graph, epochs=1, layers=1, hidden=8, batch_size=20, objective="link", progress=False, **more
             )
             scores = trained.evaluate()
+            taken = [0, 1, 2] if relations else [0, 2]
+            links = {key + "_links": [row[:3][k] for k in taken] for key, row in rows.items()}
+            each = {key + "_negatives": rows[key][3] for key in ("valid", "test")}
+            arrays = sl.Graph(None, X, **links, **each)
+            again = sl.train(arrays, epochs=1, layers=1, hidden=8, batch_size=20, progress=False, **more)
+            self.assertEqual(again.evaluate(), scores)  # to the bit
+            for value, words in (
+                ({"tails": each["valid_negatives"]["tail"]}, "found \\['tails'\\], expected 'head' or 'tail'"),
+                ({"tail": each["test_negatives"]["tail"][1:]}, "found the shape \\(11, 7\\), expected \\(18, K\\)"),
+                ({"tail": each["valid_negatives"]["tail"] + N}, "expected ids of 0 .. 60"),
+            ):
+                with self.assertRaisesRegex(ValueError, f"valid_negatives: .*{words}"):
+                    sl.Graph(None, X, **links, valid_negatives=value)
             for key in ("valid", "test"):
                 head, relation, tail, own = rows[key]
                 ranks = []
@@ -412,7 +425,7 @@ class Folders(Forms):
                     ends = dict(head=head[:, None], tail=tail[:, None])
                     ends[end] = np.concatenate([ends[end], ids], 1)
                     links = np.stack(np.broadcast_arrays(ends["head"], relation[:, None], ends["tail"]))
-                    links = links.reshape(3, -1)[[0, 1, 2] if relations else [0, 2]]
+                    links = links.reshape(3, -1)[taken]
                     z = trained.predict_links(links).reshape(len(head), 8)
                     better, equal = (z[:, 1:] > z[:, :1]).sum(1), (z[:, 1:] == z[:, :1]).sum(1)
                     ranks.append(0.5 * (better + (better + equal)) + 1)

@@ -587,6 +587,15 @@ TEST(takes_links)
     links = make(&w);
     assert_true(links->links.list[SL_LINKS_TRAIN].n == E && links->links.list[SL_LINKS_VALID_NEGATIVE].n == 1);
     assert_int_equal(links->links.list[SL_LINKS_TRAIN].to[2], 2);
+    sl_dataset_delete(links);
+    a->valid_each = 1;
+    refused(&w, "found 1 valid_negatives with valid_each 1; expected 2 for 2 links, or twice as many");
+    a->valid_negatives =
+        (struct sl_array_links){4, (const uint32_t[]){3, 4, 3, 5}, (const uint32_t[]){5, 3, 0, 3}, NULL};
+    links = make(&w);
+    assert_int_equal(links->links.n_each[SL_LINKS_VALID_NEGATIVE], 1);
+    a->test_each = 3;
+    refused(&w, "found 0 test_negatives with test_each 3; expected 0 for 0 links");
 }
 
 /* Links of relations: edges may have relations that no link has, and ends have bounds. */
