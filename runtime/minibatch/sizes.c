@@ -30,15 +30,6 @@ static void split_levels(const struct sl_steps *s, uint32_t p)
     }
 }
 
-const struct sl_layer *sl_step_layer(const struct sl_steps *s, uint32_t hop)
-{
-    const struct sl_layer *layer = s->model->layer;
-    while (layer->level != hop || layer->from == hop) {
-        layer++;
-    }
-    return layer;
-}
-
 /* Bytes of the feature rows in PE p's sample: dense rows, or columns and values of sparse rows. */
 static uint64_t feature_bytes(const struct sl_steps *s, uint32_t p)
 {

@@ -79,13 +79,18 @@ struct sl_marks_handles sl_step_marks(const struct sl_steps *s, const struct sl_
         .bytes = slot->pe[p].marks, .n_vertices = s->shards->n_vertices, .max_fanout = s->max_fanout};
 }
 
-bool sl_step_normalises(const struct sl_steps *s, uint32_t hop)
+const struct sl_layer *sl_step_layer(const struct sl_steps *s, uint32_t hop)
 {
     const struct sl_layer *layer = s->model->layer;
     while (layer->level != hop || layer->from == hop) {
         layer++;
     }
-    return layer->kind->sum->factor == NULL;
+    return layer;
+}
+
+bool sl_step_normalises(const struct sl_steps *s, uint32_t hop)
+{
+    return sl_step_layer(s, hop)->kind->sum->factor == NULL;
 }
 
 bool sl_step_in_place(const struct sl_steps *s, uint32_t p)
