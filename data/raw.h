@@ -243,8 +243,8 @@ enum sl_status sl_raw_write(const struct sl_raw *raw, const char *folder);
 enum sl_status sl_raw_graph(const struct sl_raw *raw, bool reverse, struct sl_graph *out);
 
 /* The weights of the training links, in their order (sl_free): of the edge among those of `raw`, which have weights, or
- * 1. If edges have no relations, the edge in the other direction serves, too. A link that is listed again has the weight
- * 0 there: the graph adds the weights up. Errors of sl_graph_build_list. */
+ * 1. If edges have no relations, the edge in the other direction serves, too. A link that is listed again has the
+ * weight 0 there: the graph adds the weights up. Errors of sl_graph_build_list. */
 enum sl_status sl_raw_weigh_links(const struct sl_raw *raw, const struct sl_link_split *split, float **out);
 
 void sl_raw_free(struct sl_raw *raw);

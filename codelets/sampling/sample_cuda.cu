@@ -431,8 +431,8 @@ static inline __device__ uint64_t entry_of_edge(const struct drawing &g, uint32_
     return from.first + (whole ? e - first : g.edges[e]);
 }
 
-/* Replace drawn positions, or whole lists, by ids, and mark the ids. Also writes the destination of each edge. rows_out:
- * NULL: not wanted. */
+/* Replace drawn positions, or whole lists, by ids, and mark the ids. Also writes the destination of each edge.
+ * rows_out: NULL: not wanted. */
 static __global__ void take_edges(struct drawing g, uint64_t *words, uint32_t *rows_out)
 {
     for (uint64_t e = sl_thread(); e < g.n_edges; e += sl_n_threads()) {

@@ -33,8 +33,8 @@
  * of w a u_s, as in DGL's GATConv with edge_weight. In backward da = w (gz_d . u_s), and GU[s] gets w a gz_d.
  *
  * Weights that correct a sample (`of_sample` of struct sl_block) are in the softmax: w = 1 / p up to a factor of the
- * list, lse_d = ln sum w exp(e), and a = w exp(e - lse). Z is the sum of a u_s, and backward is that without weights. So
- * numerator and denominator each estimate the sum over all in-neighbours without bias.
+ * list, lse_d = ln sum w exp(e), and a = w exp(e - lse). Z is the sum of a u_s, and backward is that without weights.
+ * So numerator and denominator each estimate the sum over all in-neighbours without bias.
  *
  * Sources have positions as in codelets/sums/aggregate.h. Frontiers nest: destination i of a PE is row i of its own
  * rows of U. An edge from that row is an edge from d to d. The rows of a chunk of destinations lie within one chunk of
