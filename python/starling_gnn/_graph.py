@@ -58,8 +58,8 @@ class Graph:
         relation R + r, of 2 R relations.
     train_links, valid_links, test_links, valid_negatives, test_negatives : array (2, L)
         Links to train on (None: all edges) and to find, and pairs without a link (None: drawn). In a typed graph:
-        array (3, L) of heads, relations and tails. Negatives of each link: a dictionary of "head" and "tail", or of one,
-        with other ends (L, K) for each link, as `target_node_neg`, `head_neg` and `tail_neg` of OGB.
+        array (3, L) of heads, relations and tails. Negatives of each link: a dictionary of "head" and "tail", or one
+        of them, with other ends (L, K) for each link, as `target_node_neg`, `head_neg` and `tail_neg` of OGB.
     types : dictionary of a slice of the vertices for each type
         Negatives of a relation are drawn from its types.
     edge_weight : array (E,), or True, or a dictionary
