@@ -415,7 +415,7 @@ enum sl_status sl_poisson_cuda(cudaStream_t stream, const struct sl_destinations
     const unsigned n_blocks = sl_few_blocks(((uint64_t)to->max_rows + 1) * SL_WARP);
     const struct costs_of c = {rule->by_edge ? sl_candidates{} : *candidates, rule->weighted, rule->decided};
     uint32_t n_rows;
-    uint32_t n_edges;
+    uint32_t n_edges = 0;
     SL_CHECK(sl_start(name, stream, n_blocks, count_drawn, *to, turn, c, block->edge_offsets));
     SL_CHECK(sl_exclusive_sum(stream, to->max_rows + 1, block->edge_offsets));
     SL_CHECK(sl_read_sizes(name, stream, to->n_rows, &n_rows, block->edge_offsets + to->max_rows, &n_edges));

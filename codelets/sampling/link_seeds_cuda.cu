@@ -70,13 +70,6 @@ static __global__ void place_offsets(uint32_t max_rows, uint32_t n_rows, uint32_
     }
 }
 
-static enum sl_status read_count(cudaStream_t stream, const uint32_t *count, uint32_t *out)
-{
-    const char *name = "sl_link_seed: the number of links";
-    SL_CHECK(sl_cuda_status(cudaMemcpyAsync(out, count, sizeof *count, cudaMemcpyDeviceToHost, stream), name));
-    return sl_cuda_status(cudaStreamSynchronize(stream), name);
-}
-
 enum sl_status sl_link_seed_cuda(cudaStream_t stream, const struct sl_sample_part *part,
                                  const struct sl_step_links *links, const struct sl_link_rule *rule,
                                  const struct sl_sample_marks *marks, const struct sl_sample_sizes *sizes,
@@ -90,7 +83,7 @@ enum sl_status sl_link_seed_cuda(cudaStream_t stream, const struct sl_sample_par
     SL_CHECK(
         sl_start(name, stream, sl_blocks((uint64_t)n + 1), flag_links, *part, *links, *rule, places.as<uint32_t>()));
     SL_CHECK(sl_exclusive_sum(stream, n + 1, places.as<uint32_t>()));
-    SL_CHECK(read_count(stream, places.as<uint32_t>() + n, &n_own));
+    SL_CHECK(sl_read_sizes("sl_link_seed: the number of links", stream, places.as<uint32_t>() + n, &n_own));
     const uint32_t n_rows = n_own * sl_link_rows(rule);
     SL_CHECK(sl_start(name, stream, sl_blocks(n), place_links, *links, *rule, marks->n_vertices, places.as<uint32_t>(),
                       block->edge_sources, relations_out));

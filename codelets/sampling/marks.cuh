@@ -76,14 +76,39 @@ static inline enum sl_status sl_rank_words(const char *name, cudaStream_t stream
     }
 }
 
-/* Read two numbers of the device, and wait for the stream. SL_ECUDA. */
+/* A thread's pinned memory for numbers of the device. A copy to other memory would wait for the stream by itself. */
+struct sl_pinned_sizes {
+    void *data = nullptr;
+
+    ~sl_pinned_sizes()
+    {
+        if (data != nullptr) {
+            cudaFreeHost(data);
+        }
+    }
+};
+
+/* Read a number of the device, or two, and wait for the stream. SL_ECUDA. */
 static inline enum sl_status sl_read_sizes(const char *name, cudaStream_t stream, const uint32_t *n_rows,
-                                           uint32_t *n_rows_out, const uint32_t *n_edges, uint32_t *n_edges_out)
+                                           uint32_t *n_rows_out, const uint32_t *n_edges = nullptr,
+                                           uint32_t *n_edges_out = nullptr)
 {
-    SL_CHECK(sl_cuda_status(cudaMemcpyAsync(n_rows_out, n_rows, sizeof *n_rows, cudaMemcpyDeviceToHost, stream), name));
-    SL_CHECK(
-        sl_cuda_status(cudaMemcpyAsync(n_edges_out, n_edges, sizeof *n_edges, cudaMemcpyDeviceToHost, stream), name));
-    return sl_cuda_status(cudaStreamSynchronize(stream), name);
+    static thread_local struct sl_pinned_sizes room;
+    const size_t bytes = sizeof *n_rows;
+    if (room.data == nullptr) {
+        SL_CHECK(sl_cuda_status(cudaMallocHost(&room.data, 2 * bytes), name));
+    }
+    uint32_t *sizes = static_cast<uint32_t *>(room.data);
+    SL_CHECK(sl_cuda_status(cudaMemcpyAsync(&sizes[0], n_rows, bytes, cudaMemcpyDeviceToHost, stream), name));
+    if (n_edges != nullptr) {
+        SL_CHECK(sl_cuda_status(cudaMemcpyAsync(&sizes[1], n_edges, bytes, cudaMemcpyDeviceToHost, stream), name));
+    }
+    SL_CHECK(sl_cuda_status(cudaStreamSynchronize(stream), name));
+    *n_rows_out = sizes[0];
+    if (n_edges != nullptr) {
+        *n_edges_out = sizes[1];
+    }
+    return SL_OK;
 }
 
 #endif
