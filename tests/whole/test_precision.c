@@ -227,8 +227,8 @@ static void attend(const struct edges *block, enum sl_dtype dtype, void *u, sl_r
     const struct sl_chunks gz_rows = matrix_alone((void *[]){gz});
     const struct sl_chunks sides = matrix_alone((void *[]){out->sides});
     const struct sl_edges edges = {.n_rows = SUMS, .offsets = block->offsets, .sources = block->sources, .x = &x};
-    const struct sl_attend_back by_source = {heads, block->back_offsets, block->back_rows, &gz_rows, &sides, NULL, NULL,
-                                             NULL};
+    const struct sl_attend_back by_source = {
+        .heads = heads, .offsets = block->back_offsets, .rows = block->back_rows, .gz = &gz_rows, .sides = &sides};
     const struct sl_gradient g = {0, ROWS, U_COLUMNS, out->gu, NULL};
     const struct sl_asked asked = {inverse, 1, 0};
     sl_attend_forward_cpu(heads, &edges, 0, out->z, out->lse);
@@ -333,7 +333,7 @@ TEST(test_attention_on_device)
     const struct sl_chunks sides_rows = matrix_alone((void *[]){sides});
     const struct sl_edges edges = {.n_rows = SUMS, .offsets = there->offsets, .sources = there->sources, .x = &x};
     const struct sl_attend_back block = {
-        heads, there->back_offsets, there->back_rows, &gz_rows, &sides_rows, NULL, NULL, NULL};
+        .heads = heads, .offsets = there->back_offsets, .rows = there->back_rows, .gz = &gz_rows, .sides = &sides_rows};
     struct sl_gradient g = {0, ROWS, U_COLUMNS, gu, NULL};
     const struct sl_asked asked = {inverse, 1, 0};
     expect_launched(sl_attend_forward_cuda(NULL, heads, &edges, 0, z, lse));

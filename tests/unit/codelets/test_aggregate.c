@@ -431,7 +431,8 @@ TEST(test_refusals)
     starpu_data_handle_t v = vector_of(index, 4, 4);
     starpu_data_handle_t wide = rows_of(data, 4, 6);
     starpu_data_handle_t narrow = rows_of(data, 4, 5);
-    const struct sl_block block = {v, v, v, v, v, v, NULL, NULL, NULL, NULL, NULL};
+    const struct sl_block block = {
+        .edge_offsets = v, .edge_sources = v, .back_offsets = v, .back_rows = v, .request = v, .inverse = v};
     const struct sl_rows rows = {.split = sl_split_rows(4, 1, 2), .n_columns = 5, .chunk = &narrow};
     const struct sl_slice none = {0};
     const struct sl_slice packed = slice_of(wide);
