@@ -122,6 +122,51 @@ SL_LAUNCHER(sl_derive_attention_backward, const struct sl_derive_attention *a, c
     return SL_OK;
 }
 
+/* Entry i of V. */
+SL_KERNEL score_rows(struct sl_derive_attention a, sl_real *v)
+{
+    const uint32_t width = a.n_columns / a.n_heads;
+    for (uint64_t i = sl_warp(); i < (uint64_t)a.n_rows * a.n_heads; i += sl_n_warps()) {
+        const size_t c0 = (size_t)(i / a.n_rows) * width;
+        const sl_real sum = dot(width, a.w + i % a.n_rows * a.n_columns + c0, a.src + c0);
+        if (sl_lane() == 0) {
+            v[i] = sum;
+        }
+    }
+}
+
+SL_LAUNCHER(sl_derive_scores, const struct sl_derive_attention *a, sl_real *v_out)
+{
+    return SL_LAUNCH("sl_derive_scores", sl_warp_blocks((uint64_t)a->n_rows * a->n_heads), score_rows, *a, v_out);
+}
+
+SL_KERNEL backward_scores(struct sl_derive_attention a, const sl_real *gv, sl_real *gw)
+{
+    const uint32_t width = a.n_columns / a.n_heads;
+    for (uint64_t f = sl_warp(); f < a.n_rows; f += sl_n_warps()) {
+        for (uint32_t c = sl_lane(); c < a.n_columns; c += SL_WARP) {
+            gw[f * a.n_columns + c] = gv[(size_t)(c / width) * a.n_rows + f] * a.src[c];
+        }
+    }
+}
+
+SL_LAUNCHER(sl_derive_scores_backward, const struct sl_derive_attention *a, const sl_real *gv, sl_real *gw_out,
+            sl_real *gsrc_out)
+{
+    struct sl_column_sums sums;
+    SL_CHECK(SL_LAUNCH("sl_derive_scores_backward", sl_warp_blocks(a->n_rows), backward_scores, *a, gv, gw_out));
+    sums.n_rows = a->n_rows;
+    sums.n_columns = sums.width = a->n_columns / a->n_heads;
+    sums.stride = a->n_columns;
+    sums.weight_stride = 1;
+    for (uint32_t k = 0; k < a->n_heads; k++) {
+        sums.g = a->w + (size_t)k * sums.width;
+        sums.weight = gv + (size_t)k * a->n_rows;
+        SL_CHECK(SL_LAUNCH_ALSO(sl_column_sums, &sums, 0, gsrc_out + (size_t)k * sums.width));
+    }
+    return SL_OK;
+}
+
 #ifndef SL_KERNELS_ONLY
 /* ---- operations ---- */
 
@@ -198,6 +243,38 @@ static struct sl_operation attention_backward_op = {
              {"gdst", STARPU_W, offsetof(struct attention, gdst), "1 x H"}},
 };
 
+static enum sl_status scores(const void *view, const void *stream)
+{
+    const struct attention *v = view;
+    const struct sl_derive_attention a = attention_of(v);
+    return SL_RUN(stream, sl_derive_scores, &a, v->out.data);
+}
+
+static enum sl_status scores_backward(const void *view, const void *stream)
+{
+    const struct attention *v = view;
+    const struct sl_derive_attention a = attention_of(v);
+    return SL_RUN(stream, sl_derive_scores_backward, &a, v->out.data, v->gw.data, v->gsrc.data);
+}
+
+static struct sl_operation scores_op = {
+    SL_HISTORY_OPERATION(scores_op, "sl_derive_scores", SL_STAGE_DENSE),
+    SL_BODY(scores, struct attention),
+    .role = {{"w", STARPU_R, offsetof(struct attention, w), "F x H"},
+             {"src", STARPU_R, offsetof(struct attention, src), "1 x H"},
+             {"v", STARPU_W, offsetof(struct attention, out), "1 x ?"}},
+};
+
+static struct sl_operation scores_backward_op = {
+    SL_HISTORY_OPERATION(scores_backward_op, "sl_derive_scores_backward", SL_STAGE_SYNC),
+    SL_BODY(scores_backward, struct attention),
+    .role = {{"w", STARPU_R, offsetof(struct attention, w), "F x H"},
+             {"src", STARPU_R, offsetof(struct attention, src), "1 x H"},
+             {"gv", STARPU_R, offsetof(struct attention, out), "1 x ?"},
+             {"gw", STARPU_W, offsetof(struct attention, gw), "F x H"},
+             {"gsrc", STARPU_W, offsetof(struct attention, gsrc), "1 x H"}},
+};
+
 /* ---- submissions ---- */
 
 enum sl_status sl_derive_identity_submit(const struct sl_task_args *head, double a, double b, starpu_data_handle_t w,
@@ -220,7 +297,8 @@ static struct attention view_of(const struct sl_task_args *head, const struct sl
                           .n_heads = layer->n_heads,
                           .n_slabs = layer->n_slabs};
     const uint32_t n_heads = layer->n_slabs * layer->n_heads;
-    assert(n_heads != 0 && v.w.n_columns % n_heads == 0 && v.out.n_columns == v.w.n_columns + 2 * n_heads);
+    assert(n_heads != 0 && v.w.n_columns % n_heads == 0);
+    assert(v.out.n_columns == (layer->dst != NULL ? v.w.n_columns + 2 * n_heads : v.w.n_rows * n_heads));
     v.head.work = 4 * sl_matrix_entries(&v.w); /* flops */
     return v;
 }
@@ -242,6 +320,23 @@ enum sl_status sl_derive_attention_backward_submit(const struct sl_task_args *he
     v.gsrc = sl_matrix_of(gsrc);
     v.gdst = sl_matrix_of(gdst);
     return sl_view_submit(&attention_backward_op, &v, SL_PRIORITY_COMPUTE);
+}
+
+enum sl_status sl_derive_scores_submit(const struct sl_task_args *head, const struct sl_derive_attention_layer *layer,
+                                       starpu_data_handle_t v)
+{
+    struct attention view = view_of(head, layer, v);
+    return sl_view_submit(&scores_op, &view, SL_PRIORITY_COMPUTE);
+}
+
+enum sl_status sl_derive_scores_backward_submit(const struct sl_task_args *head,
+                                                const struct sl_derive_attention_layer *layer, starpu_data_handle_t gv,
+                                                starpu_data_handle_t gw, starpu_data_handle_t gsrc)
+{
+    struct attention v = view_of(head, layer, gv);
+    v.gw = sl_matrix_of(gw);
+    v.gsrc = sl_matrix_of(gsrc);
+    return sl_view_submit(&scores_backward_op, &v, SL_PRIORITY_COMPUTE);
 }
 
 #endif

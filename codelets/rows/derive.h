@@ -19,6 +19,9 @@
  *     With R relations this holds for each. W [F x RH], src and dst [1 x RH], and OUT [F x R(H + 2 K)] have R slabs
  *     side by side.
  *
+ *   scores (features of edges, codelets/sums/attend.h): V = (W A_src)^T, V [K x F], of the same W and src with R = 1
+ *     backward, k = c / D               GW[f, c] = GV[k, f] src[c],  GSRC[c] = sum_f GV[k, f] W[f, c]
+ *
  * All matrices are row-major. Gradients are overwritten.
  */
 #ifndef SL_CODELETS_DERIVE_H
@@ -52,6 +55,13 @@ SL_DECLARE_LAUNCHER(enum sl_status, sl_derive_attention, const struct sl_derive_
 SL_DECLARE_LAUNCHER(enum sl_status, sl_derive_attention_backward, const struct sl_derive_attention *a,
                     const sl_real *gout, sl_real *gw_out, sl_real *gsrc_out, sl_real *gdst_out);
 
+/* v_out [K x F]. a: n_slabs is 1; dst is not read, here and below. */
+SL_DECLARE_LAUNCHER(enum sl_status, sl_derive_scores, const struct sl_derive_attention *a, sl_real *v_out);
+
+/* gv [K x F]. Overwrites gw [F x H] and gsrc [H]. */
+SL_DECLARE_LAUNCHER(enum sl_status, sl_derive_scores_backward, const struct sl_derive_attention *a, const sl_real *gv,
+                    sl_real *gw_out, sl_real *gsrc_out);
+
 /* ---- submissions: local, one thread submits. SL_ESTARPU, SL_ENOMEM. ---- */
 
 /* w, out: [H x H]. */
@@ -63,7 +73,7 @@ struct sl_derive_attention_layer {
     uint32_t n_heads;              /* K */
     uint32_t n_slabs;              /* R */
     starpu_data_handle_t w;        /* F x RH */
-    starpu_data_handle_t src, dst; /* 1 x RH */
+    starpu_data_handle_t src, dst; /* 1 x RH; scores have no dst */
 };
 
 /* out: [F x R(H + 2 K)]. */
@@ -76,5 +86,14 @@ enum sl_status sl_derive_attention_backward_submit(const struct sl_task_args *he
                                                    const struct sl_derive_attention_layer *layer,
                                                    starpu_data_handle_t gout, starpu_data_handle_t gw,
                                                    starpu_data_handle_t gsrc, starpu_data_handle_t gdst);
+
+/* v: [1 x KF]. */
+enum sl_status sl_derive_scores_submit(const struct sl_task_args *head, const struct sl_derive_attention_layer *layer,
+                                       starpu_data_handle_t v);
+
+/* gv [1 x KF]; gw [F x H], gsrc [1 x H]. Submit before the update. */
+enum sl_status sl_derive_scores_backward_submit(const struct sl_task_args *head,
+                                                const struct sl_derive_attention_layer *layer, starpu_data_handle_t gv,
+                                                starpu_data_handle_t gw, starpu_data_handle_t gsrc);
 
 #endif

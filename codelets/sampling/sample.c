@@ -472,8 +472,9 @@ SL_INLINE void renumber(uint32_t n_edges, const struct sl_sample_marks *marks, u
 }
 
 /* Transpose the block: a stable counting sort of the edges by source. A source's count becomes the offset of its
- * first edge; placing its edges moves the offset to its end. weighted, typed: edges have weights, relations. */
-SL_INLINE void transpose(uint32_t n_rows, uint32_t n_sources, bool weighted, bool typed,
+ * first edge; placing its edges moves the offset to its end. weighted, typed, featured: edges have weights, relations,
+ * rows. */
+SL_INLINE void transpose(uint32_t n_rows, uint32_t n_sources, bool weighted, bool typed, bool featured,
                          const struct sl_sample_block *block)
 {
     const uint32_t *offsets = block->edge_offsets;
@@ -494,6 +495,9 @@ SL_INLINE void transpose(uint32_t n_rows, uint32_t n_sources, bool weighted, boo
             }
             if (typed) {
                 block->back_relations[place] = block->edge_relations[e];
+            }
+            if (featured) {
+                block->back_edges[place] = block->edge_rows[e];
             }
         }
     }
@@ -573,10 +577,11 @@ SL_INLINE void close_block(const struct sl_sample_part *part, uint32_t n_rows, u
     if (block->back_offsets == NULL) {
         return;
     }
-    if (block->edge_weights == NULL && block->edge_relations == NULL) {
-        transpose(n_rows, n_sources, false, false, block);
+    if (block->edge_weights == NULL && block->edge_relations == NULL && block->back_edges == NULL) {
+        transpose(n_rows, n_sources, false, false, false, block);
     } else {
-        transpose(n_rows, n_sources, block->edge_weights != NULL, block->edge_relations != NULL, block);
+        transpose(n_rows, n_sources, block->edge_weights != NULL, block->edge_relations != NULL,
+                  block->back_edges != NULL, block);
     }
 }
 
@@ -738,6 +743,7 @@ struct sl_hop sl_hop_of(const struct sl_task_args *head, uint64_t seed, const st
                            .edge_relations = sl_matrix_of(block->edge_relations),
                            .back_relations = sl_matrix_of(block->back_relations),
                            .edge_rows = sl_matrix_of(block->edge_rows),
+                           .back_edges = sl_matrix_of(block->back_edges),
                            .draw = {.seed = seed, .step = head->step, .purpose = SL_FOR_SAMPLING, .hop = head->hop},
                            .n_hops = frontier->n_hops,
                            .n_parts = part->n_parts,
@@ -774,7 +780,8 @@ struct sl_sample_block sl_hop_block(const struct sl_hop *hop)
                                     .back_weights = hop->back_weights.data,
                                     .edge_relations = hop->edge_relations.data,
                                     .back_relations = hop->back_relations.data,
-                                    .edge_rows = hop->edge_rows.data};
+                                    .edge_rows = hop->edge_rows.data,
+                                    .back_edges = hop->back_edges.data};
 }
 
 struct sl_sample_sizes sl_hop_sizes(const struct sl_hop *hop)

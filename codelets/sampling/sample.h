@@ -47,6 +47,7 @@
  *   back_relations  E      the same, in the order of back_rows.
  *   edge_rows       E      if edges have features: the row of each edge in the part's table, in the order of
  *                          edge_sources.
+ *   back_edges      E      if attention reads the features: the same, in the order of back_rows.
  *
  * A part is a range of ids. The sources of one owner are therefore a range of positions, and owners follow each
  * other.
@@ -387,7 +388,7 @@ struct sl_sample_block {
     uint32_t max_rows;                  /* edge_offsets has max_rows + 1 entries; ignored by sl_sample_cpu */
     float *edge_weights, *back_weights; /* E; NULL: not written */
     uint16_t *edge_relations, *back_relations;
-    uint32_t *edge_rows; /* E; NULL: not written */
+    uint32_t *edge_rows, *back_edges; /* E; NULL: not written */
 };
 
 /* A frontier and its index. The part has the ids first .. first + n_part - 1. words is zero before and after each
@@ -487,6 +488,7 @@ struct sl_block {
     starpu_data_handle_t edge_weights, back_weights;     /* float at capacity. NULL: sums do not use weights */
     starpu_data_handle_t edge_relations, back_relations; /* uint16 at capacity. NULL: sums are not by relation */
     starpu_data_handle_t edge_rows;                      /* uint32 at capacity. NULL: edges have no features */
+    starpu_data_handle_t back_edges;                     /* the same. NULL: no attention reads the features */
     bool of_sample; /* the weights only correct the sample (importance.h), and are not of the dataset */
 };
 
@@ -501,7 +503,7 @@ struct sl_hop {
         excluded; /* of the part */
     struct sl_matrix frontier, counts, marks;
     struct sl_matrix edge_offsets, edge_sources, back_offsets, back_rows, request; /* of the block */
-    struct sl_matrix edge_weights, back_weights, edge_relations, back_relations, edge_rows;
+    struct sl_matrix edge_weights, back_weights, edge_relations, back_relations, edge_rows, back_edges;
     struct sl_draw draw;
     uint32_t n_hops, n_parts, part;
     uint32_t n_vertices, max_fanout;
@@ -526,6 +528,7 @@ struct sl_hop {
         {"back relations", STARPU_W | SL_OPTIONAL, offsetof(view, hop.back_relations), "?", SL_INTS_16},               \
         {"rows", STARPU_R | SL_OPTIONAL, offsetof(view, hop.rows), "?", SL_INTS_32},                                   \
         {"edge rows", STARPU_W | SL_OPTIONAL, offsetof(view, hop.edge_rows), "?", SL_INTS_32},                         \
+        {"back edges", STARPU_W | SL_OPTIONAL, offsetof(view, hop.back_edges), "?", SL_INTS_32},                       \
         {"fanouts", STARPU_R | SL_OPTIONAL, offsetof(view, hop.fanouts), "?", SL_INTS_32},                             \
     {                                                                                                                  \
         "excluded", STARPU_R | SL_OPTIONAL, offsetof(view, hop.excluded), "?", SL_INTS_64                              \

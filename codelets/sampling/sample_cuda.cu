@@ -669,6 +669,9 @@ static enum sl_status close_block(const struct sample_call *call, uint32_t *room
         SL_CHECK(sl_sort_pairs(call->stream, n, n_bits, call->g.edges, block->edge_relations, sorted,
                                block->back_relations));
     }
+    if (block->back_edges != nullptr) {
+        SL_CHECK(sl_sort_pairs(call->stream, n, n_bits, call->g.edges, block->edge_rows, sorted, block->back_edges));
+    }
     return sl_start("sl_sample: back offsets", call->stream, sl_blocks(n), find_borders, n, sorted,
                     block->back_offsets);
 }

@@ -104,12 +104,57 @@ SL_INLINE void weigh(uint32_t n_heads, const sl_real *restrict el, const sl_real
     }
 }
 
-/* The weights of all heads times an edge's weight w. */
-SL_INLINE void weigh_edge(uint32_t n_heads, const float *w, sl_real *weight)
+/* A term: the slab of a source, and what its edge brings. NULL: no features. */
+struct term {
+    const void *row;
+    struct edge edge;
+    const struct sl_edge_scores *scores;
+    const sl_real *features;
+};
+
+SL_INLINE struct term term_of(const void *row, struct edge edge, const struct sl_edge_scores *scores, uint64_t e)
 {
-    for (uint32_t k = 0; w != NULL && k < n_heads; k++) {
-        weight[k] *= (sl_real)*w;
+    struct term term = {row, edge, scores, NULL};
+    if (scores != NULL) {
+        term.features = scores->table + (size_t)scores->rows[e] * scores->n_columns;
     }
+    return term;
+}
+
+/* The same of a destination itself. */
+SL_INLINE struct term own_term(const void *row)
+{
+    return (struct term){row, plain_edge, NULL, NULL};
+}
+
+/* el of a term's row, and the score of its edge. */
+SL_INLINE const sl_real *scores_of(enum sl_dtype dtype, struct sl_heads heads, const struct term *term,
+                                   sl_real room[SL_MAX_HEADS])
+{
+    const sl_real *el = el_of(dtype, heads, term->row, room);
+    if (term->features == NULL) {
+        return el;
+    }
+    const uint32_t n = term->scores->n_columns;
+    for (uint32_t k = 0; k < heads.n_heads; k++) {
+        room[k] = el[k] + sl_row_dot(n, term->scores->v + (size_t)k * n, term->features);
+    }
+    return room;
+}
+
+/* The weights of all heads times the weight of the term's edge. */
+SL_INLINE void weigh_edge(uint32_t n_heads, const struct term *term, sl_real *weight)
+{
+    for (uint32_t k = 0; term->edge.w != NULL && k < n_heads; k++) {
+        weight[k] *= (sl_real)*term->edge.w;
+    }
+}
+
+/* da of a head: the product of gz and the term's row, times the weight of its edge. */
+SL_INLINE sl_real da_of(enum sl_dtype dtype, uint32_t width, uint32_t k, const sl_real *gz, const struct term *term)
+{
+    const sl_real w = term->edge.w == NULL ? 1 : (sl_real)*term->edge.w;
+    return w * sl_dot(dtype, width, gz + k * width, term->row, k * width);
 }
 
 /* ---- kernels, CPU: by destination ---- */
@@ -189,14 +234,16 @@ SL_INLINE const void *source_row(enum sl_dtype dtype, const struct attended *row
                    r);
 }
 
-/* The slab of an edge after `meet`. NULL: the destination's own, which has a term already. */
-SL_INLINE const void *edge_row(enum sl_dtype dtype, const struct walk *walk, const struct list *list, uint64_t e)
+/* The term of an edge after `meet`. row NULL: the destination's own, which has a term already. */
+SL_INLINE struct term edge_term(enum sl_dtype dtype, const struct walk *walk, const struct list *list, uint64_t e)
 {
+    const struct sl_edges *edges = &walk->rows->edges;
     const void *row = e - list->first < KEPT ? list->kept[e - list->first] : source_row(dtype, walk->rows, e);
-    return row == list->self && walk->rows->heads.n_relations == 0 ? NULL : row;
+    return term_of(row == list->self && walk->rows->heads.n_relations == 0 ? NULL : row,
+                   edge_at(edges->edge_weights, edges->shares, e), edges->scores, e);
 }
 
-/* First walk over a list that is not empty. top: the largest el of each head. */
+/* First walk over a list that is not empty. top: the largest el of each head, with the score of its edge. */
 SL_INLINE void meet(enum sl_dtype dtype, struct walk *walk, struct list *list, sl_real *restrict top)
 {
     const struct sl_heads heads = walk->rows->heads;
@@ -209,7 +256,8 @@ SL_INLINE void meet(enum sl_dtype dtype, struct walk *walk, struct list *list, s
             sl_row_fetch(source_row(dtype, walk->rows, walk->known), sl_dtype_bytes(dtype, sl_heads_slab(heads)));
         }
         const void *row = source_row(dtype, walk->rows, e);
-        const sl_real *restrict el = el_of(dtype, heads, row, room);
+        const struct term term = term_of(row, plain_edge, walk->rows->edges.scores, e);
+        const sl_real *restrict el = scores_of(dtype, heads, &term, room);
         if (e - list->first < KEPT) {
             list->kept[e - list->first] = row;
         }
@@ -243,10 +291,9 @@ SL_INLINE void sum_scores(enum sl_dtype dtype, struct walk *walk, struct list *l
         add_exponentials(heads.n_heads, el_of(dtype, heads, list->self, room[0]), er, 1, top, sum);
     }
     for (uint64_t e = list->first; e < list->end; e++) {
-        const void *row = edge_row(dtype, walk, list, e);
-        if (row != NULL) {
-            const sl_real share = walk->rows->edges.shares == NULL ? 1 : (sl_real)walk->rows->edges.shares[e];
-            add_exponentials(heads.n_heads, el_of(dtype, heads, row, room[0]), er, share, top, sum);
+        const struct term term = edge_term(dtype, walk, list, e);
+        if (term.row != NULL) {
+            add_exponentials(heads.n_heads, scores_of(dtype, heads, &term, room[0]), er, term.edge.share, top, sum);
         }
     }
     for (uint32_t k = 0; k < heads.n_heads; k++) {
@@ -254,22 +301,21 @@ SL_INLINE void sum_scores(enum sl_dtype dtype, struct walk *walk, struct list *l
     }
 }
 
-/* z += a row, weighted. edge: the row's, here and below. */
-SL_INLINE void add_row(enum sl_dtype dtype, struct sl_heads heads, const void *row, const sl_real *er,
-                       const sl_real *lse, const struct edge *edge, struct batch *batch, sl_real *z)
+/* z += the row of a term, weighted. */
+SL_INLINE void add_row(enum sl_dtype dtype, struct sl_heads heads, const struct term *term, const sl_real *er,
+                       const sl_real *lse, struct batch *batch, sl_real *z)
 {
     sl_real room[SL_MAX_HEADS];
     sl_real weight[SL_MAX_HEADS];
-    weigh(heads.n_heads, el_of(dtype, heads, row, room), er, edge->bonus, lse, weight);
-    weigh_edge(heads.n_heads, edge->w, weight);
-    add_to_batch(dtype, batch, heads, row, weight, z);
+    weigh(heads.n_heads, scores_of(dtype, heads, term, room), er, term->edge.bonus, lse, weight);
+    weigh_edge(heads.n_heads, term, weight);
+    add_to_batch(dtype, batch, heads, term->row, weight, z);
 }
 
 /* lse of a list, and z += its rows. */
 SL_INLINE void attend_list(enum sl_dtype dtype, struct walk *walk, struct list *list, sl_real *z, sl_real *lse)
 {
     const struct sl_heads heads = walk->rows->heads;
-    const struct sl_edges *edges = &walk->rows->edges;
     sl_real room[SL_MAX_HEADS];
     const sl_real *er = er_of(dtype, heads, list->self, room);
     struct batch batch;
@@ -280,13 +326,13 @@ SL_INLINE void attend_list(enum sl_dtype dtype, struct walk *walk, struct list *
     }
     sum_scores(dtype, walk, list, lse);
     if (heads.n_relations == 0) {
-        add_row(dtype, heads, list->self, er, lse, &plain_edge, &batch, z);
+        const struct term own = own_term(list->self);
+        add_row(dtype, heads, &own, er, lse, &batch, z);
     }
     for (uint64_t e = list->first; e < list->end; e++) {
-        const void *row = edge_row(dtype, walk, list, e);
-        if (row != NULL) {
-            const struct edge edge = edge_at(edges->edge_weights, edges->shares, e);
-            add_row(dtype, heads, row, er, lse, &edge, &batch, z);
+        const struct term term = edge_term(dtype, walk, list, e);
+        if (term.row != NULL) {
+            add_row(dtype, heads, &term, er, lse, &batch, z);
         }
     }
     add_batch(dtype, &batch, heads, z);
@@ -338,16 +384,19 @@ struct tile {
     double row[TILE];
 };
 
-SL_INLINE void add_to_tile(enum sl_dtype dtype, struct sl_heads heads, const void *row, const float *w,
-                           struct tile *tile)
+SL_INLINE void add_to_tile(enum sl_dtype dtype, struct sl_heads heads, const struct term *term, struct tile *tile)
 {
     sl_real room[SL_MAX_HEADS];
-    const sl_real el = el_of(dtype, heads, row, room)[tile->head];
+    sl_real el = el_of(dtype, heads, term->row, room)[tile->head];
+    if (term->features != NULL) {
+        const uint32_t n = term->scores->n_columns;
+        el += sl_row_dot(n, term->scores->v + (size_t)tile->head * n, term->features);
+    }
     const double weight = (double)sl_exp_nonpositive(sl_attend_score(tile->er + el) - tile->top);
-    const double factor = w == NULL ? weight : weight * (double)*w;
+    const double factor = term->edge.w == NULL ? weight : weight * (double)*term->edge.w;
     tile->sum += weight;
     for (uint32_t c = 0; c < tile->n_columns; c++) {
-        tile->row[c] += factor * (double)sl_entry(dtype, row, tile->first + c);
+        tile->row[c] += factor * (double)sl_entry(dtype, term->row, tile->first + c);
     }
 }
 
@@ -356,16 +405,16 @@ SL_INLINE void attend_tile(enum sl_dtype dtype, const struct walk *walk, const s
                            sl_real *z)
 {
     const struct sl_heads heads = walk->rows->heads;
-    const float *weights = walk->rows->edges.edge_weights;
     tile->sum = 0;
     memset(tile->row, 0, sizeof tile->row);
     if (heads.n_relations == 0) {
-        add_to_tile(dtype, heads, list->self, NULL, tile);
+        const struct term own = own_term(list->self);
+        add_to_tile(dtype, heads, &own, tile);
     }
     for (uint64_t e = list->first; e < list->end; e++) {
-        const void *row = edge_row(dtype, walk, list, e);
-        if (row != NULL) {
-            add_to_tile(dtype, heads, row, weights == NULL ? NULL : weights + e, tile);
+        const struct term term = edge_term(dtype, walk, list, e);
+        if (term.row != NULL) {
+            add_to_tile(dtype, heads, &term, tile);
         }
     }
     for (uint32_t c = 0; c < tile->n_columns; c++) {
@@ -428,16 +477,16 @@ struct side {
     sl_real both[SL_MAX_HEADS];
 };
 
-SL_INLINE void add_side(enum sl_dtype dtype, struct sl_heads heads, const void *row, const sl_real *er,
-                        const sl_real *lse, const struct edge *edge, const sl_real *gz, struct side *sum)
+SL_INLINE void add_side(enum sl_dtype dtype, struct sl_heads heads, const struct term *term, const sl_real *er,
+                        const sl_real *lse, const sl_real *gz, struct side *sum)
 {
     const uint32_t width = heads.n_columns / heads.n_heads;
     sl_real room[SL_MAX_HEADS];
-    const sl_real *el = el_of(dtype, heads, row, room);
+    const sl_real *el = scores_of(dtype, heads, term, room);
     sl_real weight[SL_MAX_HEADS];
-    weigh(heads.n_heads, el, er, edge->bonus, lse, weight);
+    weigh(heads.n_heads, el, er, term->edge.bonus, lse, weight);
     for (uint32_t k = 0; k < heads.n_heads; k++) {
-        sl_real da = (edge->w == NULL ? 1 : (sl_real)*edge->w) * sl_dot(dtype, width, gz + k * width, row, k * width);
+        sl_real da = da_of(dtype, width, k, gz, term);
         sl_real steep = weight[k] * sl_attend_slope(er[k] + el[k]);
         sum->c[k] += weight[k] * da;
         sum->slope[k] += steep;
@@ -450,18 +499,17 @@ SL_INLINE void see_side(enum sl_dtype dtype, const struct walk *walk, const stru
                         const sl_real *lse, sl_real *out)
 {
     const struct sl_heads heads = walk->rows->heads;
-    const struct sl_edges *edges = &walk->rows->edges;
     sl_real room[SL_MAX_HEADS];
     const sl_real *er = er_of(dtype, heads, list->self, room);
     struct side sum = {0};
     if (heads.n_relations == 0) {
-        add_side(dtype, heads, list->self, er, lse, &plain_edge, gz, &sum);
+        const struct term own = own_term(list->self);
+        add_side(dtype, heads, &own, er, lse, gz, &sum);
     }
     for (uint64_t e = list->first; e < list->end; e++) {
-        const void *row = edge_row(dtype, walk, list, e);
-        if (row != NULL) {
-            const struct edge edge = edge_at(edges->edge_weights, edges->shares, e);
-            add_side(dtype, heads, row, er, lse, &edge, gz, &sum);
+        const struct term term = edge_term(dtype, walk, list, e);
+        if (term.row != NULL) {
+            add_side(dtype, heads, &term, er, lse, gz, &sum);
         }
     }
     for (uint32_t k = 0; k < heads.n_heads; k++) {
@@ -472,8 +520,40 @@ SL_INLINE void see_side(enum sl_dtype dtype, const struct walk *walk, const stru
     }
 }
 
+/* gv += gx f^T of a term with features. side: er, lse and c of its destination. */
+SL_INLINE void add_features(enum sl_dtype dtype, struct sl_heads heads, const struct term *term, const sl_real *side,
+                            const sl_real *gz, sl_real *gv)
+{
+    const uint32_t width = heads.n_columns / heads.n_heads;
+    const uint32_t n = term->scores->n_columns;
+    const sl_real *lse = side + heads.n_heads;
+    const sl_real *c = lse + heads.n_heads;
+    sl_real room[SL_MAX_HEADS];
+    const sl_real *el = scores_of(dtype, heads, term, room);
+    for (uint32_t k = 0; k < heads.n_heads; k++) {
+        const sl_real x = side[k] + el[k];
+        const sl_real a = sl_attend_weight(x, term->edge.bonus, lse[k]);
+        const sl_real gx = a * (da_of(dtype, width, k, gz, term) - c[k]) * sl_attend_slope(x);
+        sl_add_row(SL_DTYPE_REAL, n, gv + (size_t)k * n, term->features, 0, gx);
+    }
+}
+
+/* gv of one list, after its sides. */
+SL_INLINE void see_features(enum sl_dtype dtype, const struct walk *walk, const struct list *list, const sl_real *gz,
+                            const sl_real *side, sl_real *gv)
+{
+    const struct sl_heads heads = walk->rows->heads;
+    memset(gv, 0, (size_t)heads.n_heads * walk->rows->edges.scores->n_columns * sizeof *gv);
+    for (uint64_t e = list->first; e < list->end; e++) {
+        const struct term term = edge_term(dtype, walk, list, e);
+        if (term.row != NULL) {
+            add_features(dtype, heads, &term, side, gz, gv);
+        }
+    }
+}
+
 SL_INLINE void see_sides(enum sl_dtype dtype, const struct attended *rows, const sl_real *gz, const sl_real *lse,
-                         sl_real *sides_out)
+                         sl_real *sides_out, sl_real *gv_out)
 {
     const struct sl_heads heads = rows->heads;
     struct walk walk = walk_of(rows);
@@ -488,17 +568,21 @@ SL_INLINE void see_sides(enum sl_dtype dtype, const struct attended *rows, const
         if (!is_empty(heads, &list)) {
             meet(dtype, &walk, &list, top);
         }
-        see_side(dtype, &walk, &list, gz + (size_t)d * heads.n_columns, lse + (size_t)i * heads.n_heads,
-                 sides_out + (size_t)i * 4 * heads.n_heads);
+        sl_real *side = sides_out + (size_t)i * 4 * heads.n_heads;
+        see_side(dtype, &walk, &list, gz + (size_t)d * heads.n_columns, lse + (size_t)i * heads.n_heads, side);
+        if (rows->edges.scores != NULL) {
+            see_features(dtype, &walk, &list, gz + (size_t)d * heads.n_columns, side,
+                         gv_out + (size_t)i * heads.n_heads * rows->edges.scores->n_columns);
+        }
     }
 }
 
 SL_CLONES void sl_attend_sides_cpu(struct sl_heads heads, const struct sl_edges *edges, const sl_real *gz,
-                                   const sl_real *lse, sl_real *sides_out)
+                                   const sl_real *lse, sl_real *sides_out, sl_real *gv_out)
 {
     struct sl_source_rows x;
     const struct attended rows = sl_attended(heads, edges, &x);
-    SL_BY_DTYPE(rows.dtype, see_sides, &rows, gz, lse, sides_out);
+    SL_BY_DTYPE(rows.dtype, see_sides, &rows, gz, lse, sides_out, gv_out);
 }
 
 /* ---- kernels, CPU: by source ---- */
@@ -509,9 +593,15 @@ SL_INLINE const sl_real *side_row(const struct sl_attend_back *block, uint32_t d
     return sl_chunks_row(block->sides, d, 4 * sl_heads_scores(block->heads)) + (size_t)r * 4 * block->heads.n_heads;
 }
 
-/* gu += the gradient that a source gets from destination d by relation r. u, gu: slabs of the source. */
+/* The features in scores. NULL: none. */
+SL_INLINE const struct sl_edge_scores *back_scores(const struct sl_attend_back *block)
+{
+    return block->scores.v == NULL ? NULL : &block->scores;
+}
+
+/* gu += the gradient that a source, whose row is the term's, gets from destination d by relation r. gu: its slab. */
 SL_INLINE void add_back_term(enum sl_dtype dtype, const struct sl_attend_back *block, uint32_t d, uint32_t r,
-                             const struct edge *edge, const void *u, struct batch *batch, sl_real *gu)
+                             const struct term *term, struct batch *batch, sl_real *gu)
 {
     const struct sl_heads heads = block->heads;
     const uint32_t width = heads.n_columns / heads.n_heads;
@@ -520,15 +610,15 @@ SL_INLINE void add_back_term(enum sl_dtype dtype, const struct sl_attend_back *b
     const sl_real *lse = er + heads.n_heads;
     const sl_real *c = lse + heads.n_heads;
     sl_real room[SL_MAX_HEADS];
-    const sl_real *el = el_of(dtype, heads, u, room);
+    const sl_real *el = scores_of(dtype, heads, term, room);
     sl_real *gel = gu + heads.n_columns;
     sl_real weight[SL_MAX_HEADS];
-    weigh(heads.n_heads, el, er, edge->bonus, lse, weight);
+    weigh(heads.n_heads, el, er, term->edge.bonus, lse, weight);
     for (uint32_t k = 0; k < heads.n_heads; k++) {
-        sl_real da = (edge->w == NULL ? 1 : (sl_real)*edge->w) * sl_dot(dtype, width, gz + k * width, u, k * width);
+        sl_real da = da_of(dtype, width, k, gz, term);
         gel[k] += weight[k] * (da - c[k]) * sl_attend_slope(er[k] + el[k]);
     }
-    weigh_edge(heads.n_heads, edge->w, weight);
+    weigh_edge(heads.n_heads, term, weight);
     add_to_batch(SL_DTYPE_REAL, batch, heads, gz, weight, gu);
 }
 
@@ -560,9 +650,9 @@ SL_INLINE void add_back(enum sl_dtype dtype, const struct sl_attend_back *block,
             r = relation_of(block, e);
         }
         if (block->rows[e] != self) {
-            const struct edge edge = edge_at(block->weights, block->shares, e);
-            add_back_term(dtype, block, block->rows[e], r, &edge, slab_of(dtype, block->heads, u, r), &batch,
-                          gu + r * step);
+            const struct term term = term_of(slab_of(dtype, block->heads, u, r),
+                                             edge_at(block->weights, block->shares, e), back_scores(block), e);
+            add_back_term(dtype, block, block->rows[e], r, &term, &batch, gu + r * step);
         }
     }
     add_batch(SL_DTYPE_REAL, &batch, block->heads, gu + r * step);
@@ -613,7 +703,8 @@ SL_INLINE void add_selves(enum sl_dtype dtype, const struct sl_attend_back *bloc
     for (uint32_t i = 0; i < n_rows; i++) {
         sl_real *gu = sl_gradient_row(g, i);
         if (heads.n_relations == 0) {
-            add_back_term(dtype, block, g->row0 + i, 0, &plain_edge, row_of(dtype, u, i, g->n_columns), &batch, gu);
+            const struct term own = own_term(row_of(dtype, u, i, g->n_columns));
+            add_back_term(dtype, block, g->row0 + i, 0, &own, &batch, gu);
             add_batch(SL_DTYPE_REAL, &batch, heads, gu);
         }
         for (uint32_t r = 0; r < sl_heads_slabs(heads); r++) {

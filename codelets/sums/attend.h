@@ -36,6 +36,10 @@
  * list, lse_d = ln sum w exp(e), and a = w exp(e - lse). Z is the sum of a u_s, and backward is that without weights.
  * So numerator and denominator each estimate the sum over all in-neighbours without bias.
  *
+ * Edges without relations may have rows f [F] of features. Then x = er_d + el_s + V f of the edge, V [K x F], as in
+ * PyTorch Geometric's GATConv with edge_dim and fill_value 0: the own term has no features, and Z does not read them.
+ * GV = sum over edges of gx f^T. Sides collects gv_d [K x F], the sum over the edges of a destination.
+ *
  * Sources have positions as in codelets/sums/aggregate.h. Frontiers nest: destination i of a PE is row i of its own
  * rows of U. An edge from that row is an edge from d to d. The rows of a chunk of destinations lie within one chunk of
  * U.
@@ -61,6 +65,14 @@ struct sl_heads {
 };
 
 /* ---- arithmetic of one row and of one edge and head, host and device; x = er + el ---- */
+
+/* Features of edges in scores. */
+struct sl_edge_scores {
+    uint32_t n_columns;   /* F */
+    const sl_real *table; /* rows of F */
+    const sl_real *v;     /* [K x F] */
+    const uint32_t *rows; /* the rows of the edges, in the order of their lists */
+};
 
 /* Number of slabs. */
 static inline SL_HOST_DEVICE uint32_t sl_heads_slabs(struct sl_heads heads)
@@ -130,9 +142,10 @@ static inline SL_HOST_DEVICE sl_real sl_attend_weight(sl_real x, sl_real bonus, 
 SL_DECLARE_LAUNCHER(void, sl_attend_forward, struct sl_heads heads, const struct sl_edges *edges, int beta,
                     sl_real *z_out, sl_real *lse_out);
 
-/* gz [n_rows x H]; lse: the result of forward. Overwrites sides_out [n_rows x 4RK]. */
+/* gz [n_rows x H]; lse: the result of forward. Overwrites sides_out [n_rows x 4RK] and, with features of edges, gv_out
+ * [n_rows x KF]. */
 SL_DECLARE_LAUNCHER(void, sl_attend_sides, struct sl_heads heads, const struct sl_edges *edges, const sl_real *gz,
-                    const sl_real *lse, sl_real *sides_out);
+                    const sl_real *lse, sl_real *sides_out, sl_real *gv_out);
 
 /* The same as forward for destinations of a part, in evaluation. */
 SL_DECLARE_LAUNCHER(void, sl_attend_full, struct sl_heads heads, const struct sl_edges *edges, int beta,
@@ -148,6 +161,7 @@ struct sl_attend_back {
     const uint16_t *relations;     /* as `rows`; only with relations */
     const float *weights, *shares; /* as `rows`; only with relations. NULL: 1 */
     const sl_real *a;              /* of dynamic attention */
+    struct sl_edge_scores scores;  /* their rows as `rows`; v NULL: none */
 };
 
 /* For n_owners owners: gradients of positions t0[k] .. t0[k] + n[k] - 1 overwrite gu_out[k]. None of them is a
@@ -169,9 +183,18 @@ SL_DECLARE_LAUNCHER(void, sl_attend_own, const struct sl_attend_back *block, uin
  * relations if the block has; R then follows from the widths. Edges with relations have weights if the block has.
  * Dynamic attention reads neither. The destinations are within one chunk of U. Errors of sl_view_submit. ---- */
 
-/* Of dynamic attention: a chunk r [D x H] of the destinations, and a [1 x H]. NULL: static attention. */
-struct sl_dynamic_operands {
+/* The features of a part's edges, for static attention. v NULL: none. */
+struct sl_edge_score_handles {
+    starpu_data_handle_t table; /* [? x F] */
+    starpu_data_handle_t v;     /* [1 x KF] */
+    starpu_data_handle_t rows;  /* uint32: of the part's edges; blocks have their own */
+};
+
+/* Of dynamic attention: a chunk r [D x H] of the destinations, and a [1 x H]. NULL: static attention, which may have
+ * features of edges. */
+struct sl_attend_operands {
     starpu_data_handle_t r, a;
+    struct sl_edge_score_handles scores;
 };
 
 /* Destinations row0 .. row0 + D - 1 of a block. sources->rows: rows of U; the packed rows have the same dtype. */
@@ -180,17 +203,17 @@ struct sl_attend_targets {
     uint32_t row0;
     uint64_t n_edges; /* a rough count, for the performance model */
     const struct sl_source_handles *sources;
-    struct sl_dynamic_operands dynamic;
+    struct sl_attend_operands operands;
 };
 
 /* z [D x H] and lse [D x RK]. Dynamic attention: beta is 0. */
 enum sl_status sl_attend_forward_submit(const struct sl_task_args *head, const struct sl_attend_targets *to, int beta,
                                         starpu_data_handle_t z, starpu_data_handle_t lse);
 
-/* What sides computes. gr and ga [D x H]: of dynamic attention, else NULL. */
+/* What sides computes. gr and ga [D x H]: of dynamic attention, else NULL. gv [D x KF]: of features of edges. */
 struct sl_attend_sides {
     starpu_data_handle_t sides; /* [D x sl_attend_side] */
-    starpu_data_handle_t gr, ga;
+    starpu_data_handle_t gr, ga, gv;
 };
 
 /* The sides of the same destinations, from their chunks of GZ [D x H] and lse. */
@@ -203,6 +226,7 @@ struct sl_attend_gradients {
     const struct sl_rows *gz;    /* [D x H] */
     const struct sl_rows *sides; /* [D x sl_attend_side] */
     starpu_data_handle_t a;      /* of dynamic attention, else NULL */
+    struct sl_edge_score_handles scores;
 };
 
 /* Submit one task for n_owners owners. For owner k, the task writes the gradients of n consecutive positions, from
@@ -229,6 +253,6 @@ enum sl_status sl_attend_accumulate_submit(const struct sl_task_args *head, cons
  * sources' rows are rows of U. */
 enum sl_status sl_attend_full_submit(const struct sl_task_args *head, const struct sl_full_sources *sources,
                                      uint32_t part, uint32_t row0, uint32_t n_scores,
-                                     const struct sl_dynamic_operands *dynamic, int beta, starpu_data_handle_t z);
+                                     const struct sl_attend_operands *operands, int beta, starpu_data_handle_t z);
 
 #endif

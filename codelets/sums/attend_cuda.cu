@@ -73,6 +73,19 @@ static inline __device__ struct term with_edge(struct term term, const float *we
     return term;
 }
 
+/* The score of edge e: head k of V times its features; 0 without features. */
+static inline __device__ sl_real edge_score(const struct sl_edge_scores &scores, uint64_t e, uint32_t k)
+{
+    sl_real sum = 0;
+    if (scores.v != nullptr) {
+        const sl_real *row = scores.table + (size_t)__ldg(scores.rows + e) * scores.n_columns;
+        for (uint32_t c = 0; c < scores.n_columns; c++) {
+            sum += __ldg(scores.v + (size_t)k * scores.n_columns + c) * __ldg(row + c);
+        }
+    }
+    return sum;
+}
+
 /* Sums over an item's terms, da being the product of the term's columns with the item's factor, times the weight of the
  * edge: of weight da, of steep c, and of steep da. */
 struct sums {
@@ -94,7 +107,8 @@ template <typename Edges> struct attention {
     const float *weights;      /* of edges with relations; NULL: 1 */
     const float *shares;       /* the same, inside the softmax */
     struct sl_heads heads;
-    uint32_t width; /* columns of a head */
+    uint32_t width;               /* columns of a head */
+    struct sl_edge_scores scores; /* of edges without relations; v NULL: none */
 
     /* The whole list of a destination; item i is one of its heads. out: without columns of the head. */
     __device__ struct item item_of(uint32_t i, sl_real *out, uint32_t out_columns) const
@@ -147,6 +161,12 @@ template <typename Edges> struct attention {
     {
         return sl_wide(__ldg(slab + heads.n_columns + it.head));
     }
+    /* el of term j, whose slab is given, and the score of its edge. */
+    __device__ sl_real el_at(const struct item &it, const U *slab, uint64_t j) const
+    {
+        const sl_real x = el(it, slab);
+        return scores.v == nullptr || j == 0 ? x : x + edge_score(scores, it.first + j - 1, it.head);
+    }
     __device__ sl_real lse_of(const struct item &it, uint32_t r) const
     {
         return __ldg(lse + (size_t)it.row * sl_heads_scores(heads) + r * heads.n_heads + it.head);
@@ -158,7 +178,7 @@ template <typename Edges> struct attention {
         if (from == nullptr) {
             return {nullptr, 0, 0, 0, 0};
         }
-        const sl_real x = er(it, r) + el(it, from);
+        const sl_real x = er(it, r) + el_at(it, from, j);
         const sl_real weight = sl_attend_weight(x, sl_attend_bonus(shares, it.first + j), lse_of(it, r));
         return with_edge({from + it.head * width, weight, weight * sl_attend_slope(x), 1, 1}, weights, it.first + j);
     }
@@ -215,6 +235,42 @@ template <typename U> struct side_dots : kind<U, sl_real, sl_real, false, true> 
     }
 };
 
+/* gv of destinations: the features of the edges, weighted with gx = a (da - c) slope. */
+template <typename U> struct feature_sums : kind<sl_real, sl_real, sl_real, true, false> {
+    struct attention<sl_block_edges<U>> to;
+    const sl_real *gz, *sides;
+    sl_real *gv;
+
+    __device__ struct item item_of(uint32_t i) const
+    {
+        return to.item_of(i, gv, to.heads.n_heads * to.scores.n_columns);
+    }
+    __device__ struct term term_of(const struct item &it, uint64_t j) const
+    {
+        const U *from = to.row(it, j, 0);
+        if (from == nullptr || j == 0) {
+            return {nullptr, 0, 0, 0, 0};
+        }
+        const sl_real x = to.er(it, 0) + to.el_at(it, from, j);
+        const sl_real *g = gz + (size_t)it.row * to.heads.n_columns + it.head * to.width;
+        sl_real da = 0;
+        for (uint32_t c = 0; c < to.width; c++) {
+            da += __ldg(g + c) * sl_wide(__ldg(from + it.head * to.width + c));
+        }
+        const sl_real c = __ldg(sides + ((size_t)it.row * 4 + 2) * to.heads.n_heads + it.head);
+        const sl_real gx = sl_attend_weight(x, 0, to.lse_of(it, 0)) * (da - c) * sl_attend_slope(x);
+        const struct sl_edge_scores &scores = to.scores;
+        return {scores.table + (size_t)__ldg(scores.rows + it.first + j - 1) * scores.n_columns, gx, 0, 0, 1};
+    }
+    __device__ const sl_real *factor_of(const struct item &) const
+    {
+        return nullptr;
+    }
+    __device__ void finish(const struct item &, const struct sums &) const
+    {
+    }
+};
+
 /* struct sl_attend_back as a kernel parameter. */
 struct transposed_block {
     struct sl_heads heads;
@@ -222,6 +278,7 @@ struct transposed_block {
     struct sl_device_rows gz, sides;
     const uint16_t *relations;
     const float *weights, *shares;
+    struct sl_edge_scores scores;
 };
 
 /* A transposed block: the terms of a source are destinations, by one relation. The gradient of u is a sum of rows; that
@@ -261,11 +318,12 @@ template <typename U, typename T, bool SHORT = false> struct transposed : kind<s
     {
         return block.heads.n_columns / block.heads.n_heads;
     }
-    __device__ struct term term_at(const struct item &it, uint32_t d, sl_real bonus) const
+    /* bonus, score: of the edge. */
+    __device__ struct term term_at(const struct item &it, uint32_t d, sl_real bonus, sl_real score) const
     {
         const struct sl_heads heads = block.heads;
         const sl_real *side = side_of(it, d);
-        const sl_real x = __ldg(side) + sl_wide(__ldg((const U *)it.own + heads.n_columns + it.head));
+        const sl_real x = __ldg(side) + (sl_wide(__ldg((const U *)it.own + heads.n_columns + it.head)) + score);
         const sl_real weight = sl_attend_weight(x, bonus, __ldg(side + heads.n_heads));
         return {sl_chunk_row<sl_real>(block.gz, d, heads.n_columns) + it.head * width(), weight,
                 weight * sl_attend_slope(x), __ldg(side + 2 * heads.n_heads), 1};
@@ -273,7 +331,8 @@ template <typename U, typename T, bool SHORT = false> struct transposed : kind<s
     /* The term of edge e, from destination d. */
     __device__ struct term edge_term(const struct item &it, uint32_t d, uint64_t e) const
     {
-        return with_edge(term_at(it, d, sl_attend_bonus(block.shares, e)), block.weights, e);
+        return with_edge(term_at(it, d, sl_attend_bonus(block.shares, e), edge_score(block.scores, e, it.head)),
+                         block.weights, e);
     }
     __device__ const U *factor_of(const struct item &it) const
     {
@@ -339,7 +398,7 @@ template <typename U> struct self_gradients : transposed<U, sl_real, true> {
     }
     __device__ struct term term_of(const struct item &it, uint64_t) const
     {
-        return this->term_at(it, it.row, 0);
+        return this->term_at(it, it.row, 0, 0);
     }
     __device__ void finish(const struct item &it, const struct sums &sum) const
     {
@@ -411,7 +470,7 @@ static inline __device__ struct scored score_terms(const struct attention<Edges>
         const typename Edges::source *row = to.row(it, begin + j, it.relation);
         if (row != nullptr) {
             const sl_real share = to.shares == nullptr ? 1 : (sl_real)__ldg(to.shares + it.first + begin + j);
-            all = both(all, {to.el(it, row), share}, er);
+            all = both(all, {to.el_at(it, row, begin + j), share}, er);
         }
     }
     return all;
@@ -892,7 +951,8 @@ static struct attention<Edges> attention_of(struct sl_heads heads, const struct 
             edges->edge_weights,
             edges->shares,
             heads,
-            heads.n_columns / heads.n_heads};
+            heads.n_columns / heads.n_heads,
+            edges->scores == nullptr ? sl_edge_scores() : *edges->scores};
 }
 
 enum sl_status
@@ -916,7 +976,7 @@ enum sl_status sl_attend_full_cuda(cudaStream_t stream, struct sl_heads heads, c
 }
 
 enum sl_status sl_attend_sides_cuda(cudaStream_t stream, struct sl_heads heads, const struct sl_edges *edges,
-                                    const sl_real *gz, const sl_real *lse, sl_real *sides_out)
+                                    const sl_real *gz, const sl_real *lse, sl_real *sides_out, sl_real *gv_out)
 {
     struct sl_device_sources x;
     sl_sources_on_device(edges->x, &x);
@@ -925,15 +985,25 @@ enum sl_status sl_attend_sides_cuda(cudaStream_t stream, struct sl_heads heads, 
         const struct side_dots<decltype(u)> list = {
             {}, attention_of(heads, edges, rows, lse), gz, sides_out
         };
-        return start_sums("sl_attend_sides", stream, list, edges->n_rows * sl_heads_scores(heads), heads, 0,
-                          sl_address_bits(&x) | sl_quad_address(x.dtype, list.to.self) | (uintptr_t)gz);
+        SL_CHECK(start_sums("sl_attend_sides", stream, list, edges->n_rows * sl_heads_scores(heads), heads, 0,
+                            sl_address_bits(&x) | sl_quad_address(x.dtype, list.to.self) | (uintptr_t)gz));
+        if (edges->scores == nullptr) {
+            return SL_OK;
+        }
+        const uint32_t width = edges->scores->n_columns;
+        const struct feature_sums<decltype(u)> features = {
+            {}, list.to, gz, sides_out, gv_out
+        };
+        return start_sums("sl_attend_sides: features", stream, features, edges->n_rows * heads.n_heads,
+                          {heads.n_heads * width, heads.n_heads, 0}, 0,
+                          (uintptr_t)edges->scores->table | (uintptr_t)gv_out);
     });
 }
 
 static struct transposed_block on_device(const struct sl_attend_back *block)
 {
-    struct transposed_block to = {block->heads, block->offsets,   block->rows,    {},
-                                  {},           block->relations, block->weights, block->shares};
+    struct transposed_block to = {block->heads,     block->offsets, block->rows,   {},           {},
+                                  block->relations, block->weights, block->shares, block->scores};
     sl_chunks_on_device(block->gz, &to.gz);
     sl_chunks_on_device(block->sides, &to.sides);
     return to;

@@ -9,11 +9,17 @@
 
 /* ---- operations ---- */
 
+/* Features of edges in scores; v.handle NULL: none. */
+struct score_operands {
+    struct sl_matrix table, v, rows;
+};
+
 /* By destination: forward writes z and lse, sides reads gz in z, and lse. Dynamic attention has r, a, gr and ga. */
 struct sums {
     struct sl_task_args head;
     struct sl_edge_operands edges;
-    struct sl_matrix r, a, z, lse, sides, gr, ga;
+    struct sl_matrix r, a, z, lse, sides, gr, ga, gv;
+    struct score_operands scores;
     struct sl_heads heads;
     int beta;
     bool of_sample; /* the block's weights are */
@@ -30,6 +36,7 @@ struct back {
     struct sl_back_operands block; /* gm: GZ */
     struct sl_chunks sides;
     struct sl_matrix a; /* of dynamic attention */
+    struct score_operands scores;
     struct sl_heads heads;
     struct sl_matrices u; /* of the rows in `packed` */
     struct sl_matrix own_u;
@@ -37,15 +44,9 @@ struct back {
     bool of_sample;
 };
 
-/* The edges of a block or, with parts, of a part. Weights of a sample are shares. */
-static struct sl_edges edges_of(const struct sums *v, const struct sl_parts *parts)
+static struct sl_edge_scores scores_in(const struct score_operands *v)
 {
-    struct sl_edges edges = sl_edges_in(&v->edges, v->z.n_rows, parts);
-    if (v->of_sample) {
-        edges.shares = edges.edge_weights;
-        edges.edge_weights = NULL;
-    }
-    return edges;
+    return (struct sl_edge_scores){v->table.n_columns, v->table.data, v->v.data, v->rows.data};
 }
 
 static struct sl_attend_back back_of(const struct back *v)
@@ -58,13 +59,29 @@ static struct sl_attend_back back_of(const struct back *v)
                                    .relations = v->block.back_relations.data,
                                    .weights = v->of_sample ? NULL : v->block.weights.data,
                                    .shares = v->of_sample ? v->block.weights.data : NULL,
-                                   .a = v->a.data};
+                                   .a = v->a.data,
+                                   .scores = scores_in(&v->scores)};
 }
 
-/* parts: NULL: of a block. */
+/* The edges of a block or, with parts, of a part. Weights of a sample are shares. scores: room for the features. */
+static struct sl_edges edges_of(const struct sums *v, const struct sl_parts *parts, struct sl_edge_scores *scores)
+{
+    struct sl_edges edges = sl_edges_in(&v->edges, v->z.n_rows, parts);
+    if (v->of_sample) {
+        edges.shares = edges.edge_weights;
+        edges.edge_weights = NULL;
+    }
+    if (v->scores.v.handle != NULL) {
+        *scores = scores_in(&v->scores);
+        edges.scores = scores;
+    }
+    return edges;
+}
+
 static enum sl_status sum(const struct sums *v, const struct sl_parts *parts, const void *stream)
 {
-    const struct sl_edges edges = edges_of(v, parts);
+    struct sl_edge_scores scores;
+    const struct sl_edges edges = edges_of(v, parts, &scores);
     const struct sl_dynamic to = {v->heads, &edges, v->r.data, v->a.data};
     if (v->a.handle != NULL) {
         return SL_CALL(stream, sl_dynamic_forward, &to, v->z.data, v->lse.data);
@@ -89,12 +106,13 @@ static enum sl_status full(const void *view, const void *stream)
 static enum sl_status sides(const void *view, const void *stream)
 {
     const struct sums *v = view;
-    const struct sl_edges edges = edges_of(v, NULL);
+    struct sl_edge_scores scores;
+    const struct sl_edges edges = edges_of(v, NULL, &scores);
     const struct sl_dynamic to = {v->heads, &edges, v->r.data, v->a.data};
     if (v->a.handle != NULL) {
         return SL_CALL(stream, sl_dynamic_sides, &to, v->z.data, v->lse.data, v->sides.data, v->gr.data, v->ga.data);
     }
-    return SL_RUN(stream, sl_attend_sides, v->heads, &edges, v->z.data, v->lse.data, v->sides.data);
+    return SL_RUN(stream, sl_attend_sides, v->heads, &edges, v->z.data, v->lse.data, v->sides.data, v->gv.data);
 }
 
 static enum sl_status backward(const void *view, const void *stream)
@@ -145,17 +163,19 @@ static enum sl_status accumulate(const void *view, const void *stream)
     return sl_accumulate(view, stream, &((const struct back *)view)->block.shares, &add);
 }
 
+#define SCORE_ROLES(view, scores)                                                                                      \
+    {"edge table", STARPU_R | SL_OPTIONAL, offsetof(view, scores.table), "? x ?"},                                     \
+        {"v", STARPU_R | SL_OPTIONAL, offsetof(view, scores.v), "1 x ?"},                                              \
+    {                                                                                                                  \
+        "edge rows", STARPU_R | SL_OPTIONAL, offsetof(view, scores.rows), "?", SL_INTS_32                              \
+    }
 /* Of destinations and, below, of sources. */
 #define DYNAMIC_ROLES(view, sums)                                                                                      \
     {"r", STARPU_R | SL_OPTIONAL, offsetof(view, sums r), "D x H"},                                                    \
-    {                                                                                                                  \
-        "a", STARPU_R | SL_OPTIONAL, offsetof(view, sums a), "1 x H"                                                   \
-    }
+        {"a", STARPU_R | SL_OPTIONAL, offsetof(view, sums a), "1 x H"}, SCORE_ROLES(view, sums scores)
 #define SIDES_ROLES                                                                                                    \
     {"sides", STARPU_R | SL_REPEATED, offsetof(struct back, sides.each), "? x S"},                                     \
-    {                                                                                                                  \
-        "a", STARPU_R | SL_OPTIONAL, offsetof(struct back, a), "1 x H"                                                 \
-    }
+        {"a", STARPU_R | SL_OPTIONAL, offsetof(struct back, a), "1 x H"}, SCORE_ROLES(struct back, scores)
 
 static struct sl_operation forward_op = {
     SL_OPERATION(forward_op, "sl_attend_forward", SL_STAGE_AGGREGATE),
@@ -177,6 +197,7 @@ static struct sl_operation sides_op = {
              {"sides", STARPU_W, offsetof(struct sums, sides), "D x S"},
              {"gr", STARPU_W | SL_OPTIONAL, offsetof(struct sums, gr), "D x H"},
              {"ga", STARPU_W | SL_OPTIONAL, offsetof(struct sums, ga), "D x H"},
+             {"gv", STARPU_W | SL_OPTIONAL, offsetof(struct sums, gv), "D x ?"},
              SL_SOURCE_ROLES(struct sums, edges.x)},
 };
 
@@ -234,20 +255,30 @@ static struct sl_heads heads_of(uint32_t n_columns, uint32_t width, uint32_t n_s
     return heads;
 }
 
+/* rows: of the edges, in the order of their lists. */
+static struct score_operands operands_of(const struct sl_edge_score_handles *scores, starpu_data_handle_t rows)
+{
+    assert(scores->v == NULL || (scores->table != NULL && rows != NULL));
+    if (scores->v == NULL) {
+        rows = NULL;
+    }
+    return (struct score_operands){sl_matrix_of(scores->table), sl_matrix_of(scores->v), sl_matrix_of(rows)};
+}
+
 /* The edges and rows of destinations, but for the heads. Weights of edges count only if edges have relations, and
  * dynamic attention reads neither. The rows of a chunk of destinations lie within one chunk of U. */
 static struct sums sums_of(const struct sl_task_args *head, struct sl_edge_operands edges, const struct sl_rows *u,
-                           uint64_t n_edges, const struct sl_dynamic_operands *dynamic, starpu_data_handle_t z)
+                           uint64_t n_edges, const struct sl_attend_operands *operands, starpu_data_handle_t z)
 {
     struct sums v = {.head = *head,
                      .edges = edges,
-                     .r = sl_matrix_of(dynamic->r),
-                     .a = sl_matrix_of(dynamic->a),
+                     .r = sl_matrix_of(operands->r),
+                     .a = sl_matrix_of(operands->a),
                      .z = sl_matrix_of(z)};
     const uint64_t end = (uint64_t)edges.row0 + v.z.n_rows;
     assert(end <= u->split.n_rows);
     assert(v.z.n_rows == 0 || edges.row0 >> u->split.shift == (end - 1) >> u->split.shift);
-    if (dynamic->a != NULL) {
+    if (operands->a != NULL) {
         v.edges.relations = sl_matrix_of(NULL);
     }
     if (v.edges.relations.handle == NULL) {
@@ -262,10 +293,12 @@ static struct sums targets_of(const struct sl_task_args *head, const struct sl_a
                               starpu_data_handle_t z, starpu_data_handle_t lse)
 {
     const struct sl_rows *u = to->sources->rows;
-    struct sums v = sums_of(head, sl_edges_of_block(to->block, to->row0, to->sources), u, to->n_edges, &to->dynamic, z);
+    struct sums v =
+        sums_of(head, sl_edges_of_block(to->block, to->row0, to->sources), u, to->n_edges, &to->operands, z);
     v.of_sample = to->block->of_sample;
     v.lse = sl_matrix_of(lse);
-    v.heads = heads_of(u->n_columns, v.z.n_columns, v.lse.n_columns, v.edges.relations.handle, to->dynamic.a);
+    v.scores = operands_of(&to->operands.scores, to->block->edge_rows);
+    v.heads = heads_of(u->n_columns, v.z.n_columns, v.lse.n_columns, v.edges.relations.handle, to->operands.a);
     return v;
 }
 
@@ -273,7 +306,7 @@ enum sl_status sl_attend_forward_submit(const struct sl_task_args *head, const s
                                         starpu_data_handle_t z, starpu_data_handle_t lse)
 {
     struct sums v = targets_of(head, to, z, lse);
-    assert(beta == 0 || to->dynamic.a == NULL);
+    assert(beta == 0 || to->operands.a == NULL);
     v.beta = beta;
     v.z.is_kept = beta != 0;
     return sl_view_submit(&forward_op, &v, SL_PRIORITY_COMPUTE);
@@ -287,12 +320,14 @@ enum sl_status sl_attend_sides_submit(const struct sl_task_args *head, const str
     v.sides = sl_matrix_of(out->sides);
     v.gr = sl_matrix_of(out->gr);
     v.ga = sl_matrix_of(out->ga);
+    v.gv = sl_matrix_of(out->gv);
+    assert(v.gv.n_columns == v.scores.v.n_columns);
     assert(v.sides.n_columns == sl_attend_side(v.heads, v.a.handle != NULL));
     return sl_view_submit(&sides_op, &v, SL_PRIORITY_COMPUTE);
 }
 
 /* The number of scores, from the width of sides. */
-static uint32_t scores_in(const struct sl_attend_gradients *gradients)
+static uint32_t n_scores_in(const struct sl_attend_gradients *gradients)
 {
     const uint32_t n = gradients->sides->n_columns;
     return gradients->a != NULL ? (n - gradients->gz->n_columns) / 2 : n / 4;
@@ -308,7 +343,8 @@ static struct back back_view(const struct sl_task_args *head, const struct sl_bl
                      .block = sl_back_of(block, gradients->gz),
                      .sides = sl_chunks_of(gradients->sides),
                      .a = sl_matrix_of(gradients->a),
-                     .heads = heads_of(sl_handle_columns(u), gradients->gz->n_columns, scores_in(gradients),
+                     .scores = operands_of(&gradients->scores, block->back_edges),
+                     .heads = heads_of(sl_handle_columns(u), gradients->gz->n_columns, n_scores_in(gradients),
                                        block->back_relations, gradients->a),
                      .dtype = sl_handle_dtype(u),
                      .of_sample = block->of_sample};
@@ -348,16 +384,17 @@ enum sl_status sl_attend_accumulate_submit(const struct sl_task_args *head, cons
 
 enum sl_status sl_attend_full_submit(const struct sl_task_args *head, const struct sl_full_sources *sources,
                                      uint32_t part, uint32_t row0, uint32_t n_scores,
-                                     const struct sl_dynamic_operands *dynamic, int beta, starpu_data_handle_t z)
+                                     const struct sl_attend_operands *operands, int beta, starpu_data_handle_t z)
 {
     starpu_data_handle_t chunks[SL_MAX_FULL_CHUNKS];
     const struct sl_rows *u = &sources->rows[part];
-    struct full v = {.sums = sums_of(head, sl_edges_of_part(sources, row0), u, sources->n_edges, dynamic, z),
+    struct full v = {.sums = sums_of(head, sl_edges_of_part(sources, row0), u, sources->n_edges, operands, z),
                      .parts = sl_parts_of(sources->first, sources->n_parts, sources->rows, NULL, chunks)};
     struct sums *sums = &v.sums;
-    assert(part < sources->n_parts && (beta == 0 || dynamic->a == NULL));
+    assert(part < sources->n_parts && (beta == 0 || operands->a == NULL));
+    sums->scores = operands_of(&operands->scores, operands->scores.rows);
     v.parts.own = part;
-    sums->heads = heads_of(u->n_columns, sums->z.n_columns, n_scores, sums->edges.relations.handle, dynamic->a);
+    sums->heads = heads_of(u->n_columns, sums->z.n_columns, n_scores, sums->edges.relations.handle, operands->a);
     sums->beta = beta;
     sums->z.is_kept = beta != 0;
     return sl_view_submit(&full_op, &v, SL_PRIORITY_NORMAL);

@@ -79,15 +79,16 @@ struct sl_parts {
  * sources[offsets[d]] .. sources[offsets[d + 1] - 1]. In a part, `sources` begins at offset part_offsets[0]. */
 struct sl_edges {
     uint32_t row0, n_rows;
-    const uint32_t *offsets;          /* of the whole block. NULL: of a part */
-    const uint32_t *sources;          /* positions; in a part ids */
-    const struct sl_weights *weights; /* NULL: the mean */
-    const float *edge_weights;        /* as `sources`; NULL: 1 */
-    const float *shares;              /* the same, inside the softmax of attention */
-    const uint16_t *relations;        /* the same; of sums by relation */
-    const uint64_t *part_offsets;     /* of the whole part */
-    const struct sl_sources *x;       /* rows of the sources, of a block */
-    const struct sl_parts *parts;     /* of a part: the rows of all parts */
+    const uint32_t *offsets;             /* of the whole block. NULL: of a part */
+    const uint32_t *sources;             /* positions; in a part ids */
+    const struct sl_weights *weights;    /* NULL: the mean */
+    const float *edge_weights;           /* as `sources`; NULL: 1 */
+    const float *shares;                 /* the same, inside the softmax of attention */
+    const uint16_t *relations;           /* the same; of sums by relation */
+    const uint64_t *part_offsets;        /* of the whole part */
+    const struct sl_sources *x;          /* rows of the sources, of a block */
+    const struct sl_parts *parts;        /* of a part: the rows of all parts */
+    const struct sl_edge_scores *scores; /* codelets/sums/attend.h; NULL: none */
 };
 
 /* The first entry of destination d. */

@@ -3,25 +3,31 @@
  *
  * Graph attention (Velickovic et al. 2018). u = h W, cut into heads. Per head, z = sum of a u over the in-neighbours
  * and the vertex itself; then heads stand side by side and b is added. a is the softmax of LeakyReLU(attn_dst . u_dst
- * + attn_src . u_src) (codelets/sums/attend.h). With --skip, z += h_self W_skip.
+ * + attn_src . u_src) (codelets/sums/attend.h). With --skip, z += h_self W_skip. With features f of edges
+ * (--edge-features concat) the score of an edge has the further term attn_edge . (f W_edge), as in PyTorch Geometric's
+ * GATConv with edge_dim and fill_value 0.
  *
- *   derive    W' = [W | W attn_src | W attn_dst], once a step, so that one product computes u and both scores
+ *   derive    W' = [W | W attn_src | W attn_dst], once a step, so that one product computes u and both scores; the
+ *             score of an edge is a product of f with W_edge attn_edge
  *   forward   U = h W' travels; z = h_self W_skip + b + attention of U
- *   backward  the gradients of U travel back; gh = gU W'^T, then += gz W_skip^T on the self rows */
+ *   backward  the gradients of U travel back, and those of W_edge attn_edge are summed; gh = gU W'^T, then
+ *             += gz W_skip^T on the self rows */
+#include "runtime/model/gat.h"
+#include "codelets/rows/bias.h"
 #include "codelets/rows/derive.h"
 #include "runtime/model/kinds.h"
 #include "runtime/model/pass.h"
 #include "runtime/model/sage.h"
 #include "runtime/model/sums.h"
 
-enum { WEIGHT, BIAS, SOURCE, TARGET, SKIP, DERIVED, N_PARAMETERS };
+enum { WEIGHT, BIAS, SOURCE, TARGET, SKIP, DERIVED, EDGES, EDGE_SOURCE, SCORES = SL_GAT_SCORES, N_PARAMETERS };
 
 /* ---- W' ---- */
 
-/* W' of one replica, and what it is computed from. */
+/* W' of one replica, and what it is computed from. from[3] and on: with features of edges, the same of their scores. */
 struct derivation {
-    const struct sl_parameter *derived, *from[3];
-    struct sl_derive_attention_layer layer;
+    const struct sl_parameter *derived, *scores, *from[5];
+    struct sl_derive_attention_layer layer, edges;
 };
 
 static struct derivation find_derivation(const struct sl_layer_pass *lp, uint32_t replica)
@@ -33,6 +39,11 @@ static struct derivation find_derivation(const struct sl_layer_pass *lp, uint32_
         if (layer->kind->parameter[k].by_derived) {
             d.from[n++] = &layer->parameter[k];
         }
+    }
+    if (layer->n_edge_features > 0) {
+        d.scores = &layer->parameter[layer->kind->derived_scores];
+        d.edges = (struct sl_derive_attention_layer){
+            .n_heads = layer->n_heads, .n_slabs = 1, .w = d.from[3]->value_handle, .src = d.from[4]->value_handle};
     }
     d.layer = (struct sl_derive_attention_layer){.n_heads = layer->n_heads / n_slabs,
                                                  .n_slabs = n_slabs,
@@ -46,6 +57,9 @@ static enum sl_status derive(const struct sl_layer_pass *lp, uint32_t replica)
 {
     struct derivation d = find_derivation(lp, replica);
     struct sl_task_args head = sl_layer_pass_head(lp, sl_plan_first_of(lp->pass->plan, replica));
+    if (d.scores != NULL) {
+        SL_CHECK(sl_derive_scores_submit(&head, &d.edges, d.scores->value_handle));
+    }
     return sl_derive_attention_submit(&head, &d.layer, d.derived->value_handle);
 }
 
@@ -53,6 +67,10 @@ static enum sl_status derive_back(const struct sl_layer_pass *lp, uint32_t repli
 {
     struct derivation d = find_derivation(lp, replica);
     struct sl_task_args head = sl_layer_pass_head(lp, sl_plan_first_of(lp->pass->plan, replica));
+    if (d.scores != NULL) {
+        SL_CHECK(sl_derive_scores_backward_submit(&head, &d.edges, d.scores->gradient_handle,
+                                                  d.from[3]->gradient_handle, d.from[4]->gradient_handle));
+    }
     return sl_derive_attention_backward_submit(&head, &d.layer, d.derived->gradient_handle, d.from[0]->gradient_handle,
                                                d.from[1]->gradient_handle, d.from[2]->gradient_handle);
 }
@@ -88,6 +106,15 @@ static enum sl_status skip_gradient(const struct sl_layer_pass *lp, uint32_t p, 
                             sl_layer_pass_returns(lp, p)->chunk[c]);
 }
 
+/* The gradient of W_edge attn_edge. */
+static enum sl_status score_gradient(const struct sl_layer_pass *lp, uint32_t p, uint32_t c)
+{
+    struct sl_task_args head = sl_layer_pass_head(lp, p);
+    starpu_data_handle_t gv = NULL;
+    SL_CHECK(sl_layer_pass_partial(lp, p, SCORES, &gv));
+    return sl_bias_backward_submit(&head, sl_layer_pass_rows(lp, p, SL_ROWS_GINNER)->chunk[c], gv);
+}
+
 static enum sl_status self_rows(const struct sl_layer_pass *lp, uint32_t p)
 {
     if (lp->layer->skips) {
@@ -101,7 +128,14 @@ static enum sl_status self_rows(const struct sl_layer_pass *lp, uint32_t p)
 
 static enum sl_status backward(const struct sl_layer_pass *lp)
 {
+    const bool featured = lp->layer->n_edge_features > 0;
+    if (featured) {
+        SL_CHECK(sl_layer_pass_shape_all(lp, SL_ROWS_GINNER));
+    }
     SL_CHECK(lp->pass->source->send_back(lp));
+    if (featured) {
+        SL_CHECK(sl_each_chunk(lp, score_gradient));
+    }
     if (lp->layer->skips) {
         SL_CHECK(sl_each_chunk(lp, skip_gradient));
     } else {
@@ -123,6 +157,11 @@ static void rows(const struct sl_layer *layer, struct sl_layer_order *order)
     sl_declare_projected(layer, SL_UNTIL_BACKWARD, order);
     order->row[SL_ROWS_SCALES] = (struct sl_layer_row){level, n, SL_DTYPE_REAL, SL_UNTIL_BACKWARD};
     order->row[SL_ROWS_SIDES] = (struct sl_layer_row){level, 4 * n, SL_DTYPE_REAL, SL_UNTIL_BACKWARD};
+    order->row[SL_ROWS_EDGES].width = 0; /* scores read the features in place */
+    if (layer->n_edge_features > 0) {
+        order->row[SL_ROWS_GINNER] =
+            (struct sl_layer_row){level, n * layer->n_edge_features, SL_DTYPE_REAL, SL_UNTIL_BACKWARD};
+    }
 }
 
 static void shape(const struct sl_settings *settings, struct sl_layer *layer)
@@ -146,9 +185,17 @@ const struct sl_layer_kind sl_gat = {
          [SOURCE] = {SL_SHAPE_HEADS, {{"layers.#.attn_l", 0}, {"convs.#.att_src", 0}}, .key = 5, .by_derived = true},
          [TARGET] = {SL_SHAPE_HEADS, {{"layers.#.attn_r", 0}, {"convs.#.att_dst", 0}}, .key = 6, .by_derived = true},
          [SKIP] = {SL_SHAPE_SKIP, {{"layers.#.res_fc.weight", true}, {"convs.#.res.weight", true}}, .key = 7},
-         [DERIVED] = {.shape = SL_SHAPE_DERIVED}},
+         [DERIVED] = {.shape = SL_SHAPE_DERIVED},
+         [EDGES] = {SL_SHAPE_EDGES,
+                    {{"layers.#.fc_edge.weight", true}, {"convs.#.lin_edge.weight", true}},
+                    .key = 8,
+                    .by_derived = true},
+         [EDGE_SOURCE] =
+             {SL_SHAPE_EDGE_HEADS, {{"layers.#.attn_edge", 0}, {"convs.#.att_edge", 0}}, .key = 9, .by_derived = true},
+         [SCORES] = {.shape = SL_SHAPE_EDGE_SCORES}},
     .n_parameters = N_PARAMETERS,
     .derived = DERIVED,
+    .derived_scores = SCORES,
     .sum = &sl_sum_attention,
     .reads_narrow = true,
     .shape = shape,

@@ -31,7 +31,7 @@ struct sl_parameter {
 
 /* The parameters of a layer: those of its kind, which the kind lists, then those of a norm, which any layer may have.
  */
-enum { SL_MAX_OWN_PARAMETERS = 6, SL_NORM_WEIGHT = SL_MAX_OWN_PARAMETERS, SL_NORM_BIAS, SL_MAX_PARAMETERS };
+enum { SL_MAX_OWN_PARAMETERS = 9, SL_NORM_WEIGHT = SL_MAX_OWN_PARAMETERS, SL_NORM_BIAS, SL_MAX_PARAMETERS };
 
 #define SL_NO_PARAMETER (-1)
 
@@ -76,7 +76,8 @@ enum sl_role {
     SL_ROWS_GBEFORE,
     /* Attention, per destination: the numbers of the backward pass. */
     SL_ROWS_SIDES,
-    /* Gradients of t and of the inner rows. For gatv2: GR, and the rows that add up to the gradient of attn. */
+    /* Gradients of t and of the inner rows. For gatv2: GR, and the rows that add up to the gradient of attn.
+     * The latter for gat: to the gradient of the scores of edges. */
     SL_ROWS_GT,
     SL_ROWS_GINNER,
     /* First layer only: the gradient of its output, as later layers that read this output again return it. */
@@ -148,6 +149,10 @@ enum sl_parameter_shape {
     /* 1 x n_out, heads side by side, Xavier uniform by head. If the layer sums by relation: such a vector for each
      * relation, side by side. */
     SL_SHAPE_HEADS,
+    /* The same, if the layer reads features of edges. */
+    SL_SHAPE_EDGE_HEADS,
+    /* Not trained, if the layer reads features of edges: 1 x n_heads n_edge_features. */
+    SL_SHAPE_EDGE_SCORES,
     /* Not trained. If the layer projects first: n_in x width of the travelling rows. Otherwise n_in x n_out, as
      * SL_SHAPE_RELATIONS if the layer sums by relation. */
     SL_SHAPE_DERIVED
@@ -190,6 +195,8 @@ struct sl_layer_kind {
     /* If the kind derives: the parameter of SL_SHAPE_DERIVED. It is not trained: its value is computed once a step from
      * the trained parameters. */
     int derived;
+    /* The same of SL_SHAPE_EDGE_SCORES; 0: none. */
+    int derived_scores;
     /* The sum over in-neighbours (runtime/model/sums.h). NULL: the layer does not aggregate. */
     const struct sl_sum_kind *sum;
     /* No activation follows. */

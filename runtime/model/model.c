@@ -84,6 +84,11 @@ static enum sl_status open_norm(struct sl_layer *layer)
     return SL_OK;
 }
 
+static bool is_derived(const struct sl_parameter_kind *kind)
+{
+    return kind->shape == SL_SHAPE_DERIVED || kind->shape == SL_SHAPE_EDGE_SCORES;
+}
+
 static enum sl_status open_own(uint64_t seed, uint32_t i, uint32_t k, struct sl_layer *layer)
 {
     const struct sl_parameter_kind *kind = &layer->kind->parameter[k];
@@ -93,7 +98,7 @@ static enum sl_status open_own(uint64_t seed, uint32_t i, uint32_t k, struct sl_
     if (p->n_rows == 0) {
         return SL_OK;
     }
-    SL_CHECK(open_parameter(kind->shape != SL_SHAPE_DERIVED && !fixed, p));
+    SL_CHECK(open_parameter(!is_derived(kind) && !fixed, p));
     if (kind->shape == SL_SHAPE_MATRIX || kind->shape == SL_SHAPE_SKIP || kind->shape == SL_SHAPE_SQUARE ||
         kind->shape == SL_SHAPE_COMPONENTS || kind->shape == SL_SHAPE_RELATION_ROWS) {
         initialise_matrices(&draw, p->n_rows, p->n_columns, p);
@@ -104,7 +109,7 @@ static enum sl_status open_own(uint64_t seed, uint32_t i, uint32_t k, struct sl_
     if (kind->shape == SL_SHAPE_RELATIONS || kind->shape == SL_SHAPE_BASES) {
         initialise_matrices(&draw, layer->n_in, layer->n_out, p);
     }
-    if (kind->shape == SL_SHAPE_HEADS) {
+    if (kind->shape == SL_SHAPE_HEADS || kind->shape == SL_SHAPE_EDGE_HEADS) {
         initialise_heads(&draw, layer->n_heads, p);
     }
     if (kind->shape == SL_SHAPE_ROW) {
@@ -233,6 +238,11 @@ static void shape_parameters(struct sl_layer *layer)
             p->n_columns = layer->n_bases;
             break;
         case SL_SHAPE_HEADS: p->n_columns *= sl_layer_slabs(layer); break;
+        case SL_SHAPE_EDGE_HEADS: p->n_rows = layer->n_edge_features > 0; break;
+        case SL_SHAPE_EDGE_SCORES:
+            p->n_rows = layer->n_edge_features > 0;
+            p->n_columns = layer->n_heads * layer->n_edge_features;
+            break;
         case SL_SHAPE_RELATION_ROWS: p->n_rows = layer->n_relations; break;
         case SL_SHAPE_SCALAR:
         case SL_SHAPE_NUMBER: p->n_columns = 1; break;
@@ -373,6 +383,7 @@ static enum layout layout_of(const struct sl_parameter_kind *kind, enum sl_save_
     case SL_SHAPE_SKIP:
     case SL_SHAPE_EDGES:
     case SL_SHAPE_MATRIX: return kind->name[names].transposed ? TRANSPOSED : MATRIX;
+    case SL_SHAPE_EDGE_HEADS:
     case SL_SHAPE_HEADS: return state ? HEADS : FRAMED_HEADS;
     case SL_SHAPE_RELATION_ROWS:
     case SL_SHAPE_ROW:
@@ -394,7 +405,7 @@ static uint32_t list_parameter(const struct sl_model *model, uint32_t i, int k, 
     sl_real *const arrays[] = {p->value, p->moment1, p->moment2};
     static const char *const states[] = {"", ".moment1", ".moment2"};
     uint32_t n = state && sl_parameter_trained(p) ? 3 : 1;
-    if (p->n_rows == 0 || kind->shape == SL_SHAPE_DERIVED) {
+    if (p->n_rows == 0 || is_derived(kind)) {
         return 0;
     }
     for (uint32_t j = 0; j < n; j++) {

@@ -13,7 +13,7 @@
 #include "tasks/ranks.h"
 #include "tasks/rows.h"
 
-#define BLOCK_VECTORS 11 /* handles of a struct sl_block, at most */
+#define BLOCK_VECTORS 12 /* handles of a struct sl_block, at most */
 
 /* Allocate memory that the slot owns. It is locked, on pages of its own, if the slot's lock is `from` or more. */
 static enum sl_status add_memory(struct sl_slot *slot, uint64_t n, size_t element, const char *name, bool clear,
@@ -121,9 +121,11 @@ static uint64_t most_asked(const struct sl_slot_shape *shape, const struct sl_sh
     return n;
 }
 
-/* The transposed block, with the values that the block has. */
-static enum sl_status add_transpose(struct sl_slot *slot, uint64_t n_sources, uint64_t n_edges, struct sl_block *block)
+/* The transposed block, with the values that the block has. Only attention reads features of transposed edges. */
+static enum sl_status add_transpose(struct sl_slot *slot, const struct sl_slot_shape *shape, uint64_t n_edges,
+                                    struct sl_block *block)
 {
+    const uint64_t n_sources = sl_min_u64(n_edges, shape->shards->n_vertices);
     SL_CHECK(add_inner(slot, n_sources + 1, 4, "back offsets", &block->back_offsets));
     SL_CHECK(add_inner(slot, n_edges, 4, "transposed edges", &block->back_rows));
     if (block->edge_weights != NULL) {
@@ -131,6 +133,9 @@ static enum sl_status add_transpose(struct sl_slot *slot, uint64_t n_sources, ui
     }
     if (block->edge_relations != NULL) {
         SL_CHECK(add_inner(slot, n_edges, 2, "edge relations", &block->back_relations));
+    }
+    if (block->edge_rows != NULL && shape->attends) {
+        SL_CHECK(add_inner(slot, n_edges, 4, "rows of edges", &block->back_edges));
     }
     return SL_OK;
 }
@@ -163,7 +168,7 @@ static enum sl_status add_block(struct sl_slot *slot, const struct sl_slot_shape
         SL_CHECK(add_inner(slot, n_edges, 4, "rows of edges", &block->edge_rows));
     }
     if (shape->returns[hop]) {
-        SL_CHECK(add_transpose(slot, n_sources, n_edges, block));
+        SL_CHECK(add_transpose(slot, shape, n_edges, block));
     }
     return add_inner(slot, head + n_asked, 4, "request rows", &block->inverse);
 }

@@ -103,6 +103,8 @@ struct sl_slot_shape {
     bool importance;
     /* They draw layers of sources (codelets/sampling/ladies.h). */
     bool layers;
+    /* They attend: transposed blocks have the rows of edges' features. */
+    bool attends;
     enum sl_slot_lock lock;
 };
 

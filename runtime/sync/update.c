@@ -75,10 +75,13 @@ static enum sl_status optimise(const struct sl_update *u, const struct sl_layer_
     return SL_OK;
 }
 
-/* The gradient of the derived parameter, then the gradients of the parameters that it was derived from. */
+/* The gradients of the derived parameters, then the gradients of the parameters that it was derived from. */
 static enum sl_status underive(const struct sl_update *u, const struct sl_layer_pass *lp)
 {
     SL_CHECK(reduce(u, lp, lp->layer->kind->derived));
+    if (lp->layer->n_edge_features > 0) {
+        SL_CHECK(reduce(u, lp, lp->layer->kind->derived_scores));
+    }
     for (uint32_t r = 0; r < lp->pass->plan->n_replicas; r++) {
         if (sl_plan_trains(lp->pass->plan, r)) {
             SL_CHECK(lp->layer->kind->derive_back(lp, r));

@@ -411,7 +411,7 @@ static enum sl_status attend(const void *input)
 static enum sl_status attend_sides(const void *input)
 {
     const struct attention *a = input;
-    return sl_attend_sides_cuda(stream, a->back.heads, &a->edges, a->block.rows.gradients, a->lse, a->sides);
+    return sl_attend_sides_cuda(stream, a->back.heads, &a->edges, a->block.rows.gradients, a->lse, a->sides, NULL);
 }
 
 static enum sl_status attend_backward(const void *input)

@@ -18,7 +18,8 @@ from torch.nn import BatchNorm1d, LayerNorm, Linear, Module, ModuleList, Sequent
 from torch.nn import functional
 
 library, model, norm, activation = sys.argv[1:5]
-dense = sys.argv[5:]  # --output-layers 2
+dense = '--output-layers' in sys.argv
+featured = 'concat' in sys.argv  # --edge-features
 f = getattr(functional, activation)
 HIDDEN, LAYERS, HEADS, ALPHA, LAMBDA = 16, 3, 4, 0.1, 0.5
 
@@ -38,7 +39,7 @@ def conv(n_in, n_out, i):
         if model == 'sage':
             return nn.SAGEConv(n_in, n_out)
         if model == 'gat':
-            return nn.GATConv(n_in, n_out // heads, heads, residual=True)
+            return nn.GATConv(n_in, n_out // heads, heads, residual=True, edge_dim=3 if featured else None, fill_value=0.0)
         if model == 'gatv2':
             return nn.GATv2Conv(n_in, n_out // heads, heads, residual=True)
         if model == 'gcnii':
@@ -60,10 +61,13 @@ def conv(n_in, n_out, i):
     return nn.GraphConv(n_in, n_out)
 
 def graph_of(edges, n):
-    edges = torch.from_numpy(edges[edges[:, 0] != edges[:, 1]])
+    edges = torch.from_numpy(edges)
+    if featured:  # as they are listed
+        return edges.T, torch.from_numpy(table('made/raw/edge-feat.csv.gz', np.float32)).double()
+    edges = edges[edges[:, 0] != edges[:, 1]]
     edges = torch.unique(torch.cat([edges, edges.flip(1)]), dim=0).T.contiguous()
     if library == 'torch_geometric':
-        return edges
+        return (edges,)
     import dgl
     graph = dgl.graph((edges[0], edges[1]), num_nodes=n)
     return graph if model in ('sage', 'gin') else dgl.add_self_loop(graph)
@@ -101,7 +105,7 @@ class Net(Module):
 
     def apply_conv(self, i, graph, *rows):
         if library == 'torch_geometric':
-            return self.convs[i](*rows, graph)
+            return self.convs[i](*rows, *graph)
         return self.layers[i](graph, *rows).flatten(1)
 
     def forward(self, x, graph):
@@ -134,6 +138,7 @@ sys.exit(not worst <= 1e-4 * max(1, float(expected.abs().max())))
 END
 
 generate made --vertices 400 --edges 1600 --classes 5 --features 12 --seed 3
+gzip -dc made/raw/edge.csv.gz | awk 'BEGIN { srand(5) } { print rand() * 4 - 2 "," rand() "," rand() }' | gzip >made/raw/edge-feat.csv.gz
 declare -A only=([gat]="--heads 4" [gatv2]="--heads 4" [gcnii]="--alpha 0.1 --lambda 0.5" [gin]="--learn-epsilon --lr 0.002")
 for library in $libraries; do
     names=dgl
@@ -147,10 +152,12 @@ for library in $libraries; do
             [[ $norm == none || $model == gcnii || $model == resgcn ]] || dense="--output-layers 2"
             skip=
             [[ $names == pyg && $model == gat* ]] && skip=--skip
-            "$program" --dataset ./made --cache none --model $model --norm $norm --activation $activation --layers 3 --hidden 16 --lr 0.02 ${only[$model]-} $skip $dense \
+            featured=
+            [[ $names == pyg && $model == gat && $norm == layer ]] && featured="--directed --edge-features concat"
+            "$program" --dataset ./made --cache none --model $model --norm $norm --activation $activation --layers 3 --hidden 16 --lr 0.02 ${only[$model]-} $skip $dense $featured \
                 --epochs 2 --batch-size 64 --pes 2 --cpus 1 --quiet --save model.safetensors \
                 --save-names $names --predict scores.npy || exit 1
-            "$python" -W ignore compare.py "$library" "$model" "$norm" "$activation" $dense || failed=1
+            "$python" -W ignore compare.py "$library" "$model" "$norm" "$activation" $dense $featured || failed=1
         done
     done
 done

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 # Copyright (c) 2026 the Starling authors
-"""Write gatv2_*.json, gat2_skip.json and gat3_elu.json beside this file: PyTorch Geometric's GATv2Conv and GATConv on
-the graph of gat2.json, some with dense layers behind, and PyTorch's figures in double. Needs torch and torch-geometric; the tests do not.
+"""Write gatv2_*.json, gat3_elu.json and edges_gat.json beside this file: PyTorch Geometric's GATv2Conv and GATConv on the
+graph of gat2.json, some with dense layers behind, one with features of edges, and PyTorch's figures in double. Needs torch
+and torch-geometric; the tests do not.
 
 GATv2Conv has an output bias beside those of its two products. It is one too many: z and the scores have two biases in
 all. It stays at zero, as Starling writes it."""
@@ -16,13 +17,14 @@ from torch_geometric.nn import GATConv, GATv2Conv
 
 LR, DECAY = 0.05, 0.01
 NAMES = {
-    "gat": {"w": "lin.weight", "attn_src": "att_src", "attn_dst": "att_dst", "bias": "bias", "w_skip": "res.weight"},
+    "gat": {"w": "lin.weight", "attn_src": "att_src", "attn_dst": "att_dst", "bias": "bias", "w_skip": "res.weight",
+            "w_edge": "lin_edge.weight", "attn_edge": "att_edge"},
     "gatv2": {"w_l": "lin_l.weight", "b_l": "lin_l.bias", "w_r": "lin_r.weight", "b_r": "lin_r.bias", "attn": "att",
               "w_skip": "res.weight"},
 }
 
 
-def run(model, widths, heads, skip, norm, activation, n_dense, x, edges, labels, train):
+def run(model, widths, heads, skip, norm, activation, n_dense, features, x, edges, labels, train):
     torch.manual_seed(4)
     convs, p = [], {}
     last, names = len(widths) - 2, []
@@ -31,7 +33,8 @@ def run(model, widths, heads, skip, norm, activation, n_dense, x, edges, labels,
         if i <= last - n_dense:
             n_heads = heads if i < last else 1
             Conv = GATConv if model == "gat" else GATv2Conv
-            convs.append(Conv(n_in, n_out // n_heads, heads=n_heads, residual=skip))
+            convs.append(Conv(n_in, n_out // n_heads, heads=n_heads, residual=skip, fill_value=0.0,
+                              edge_dim=None if features is None else features.shape[1]))
             state = dict(convs[-1].named_parameters())
             for ours, theirs in NAMES[model].items():
                 if theirs in state:
@@ -50,7 +53,7 @@ def run(model, widths, heads, skip, norm, activation, n_dense, x, edges, labels,
     def logits():
         h = x
         for i, name in enumerate(names):
-            h = convs[i](h, edges) if i < len(convs) else h @ p[f"{name}.w"].T + p[f"{name}.bias"]
+            h = convs[i](h, edges, features) if i < len(convs) else h @ p[f"{name}.w"].T + p[f"{name}.bias"]
             if norm and i < last:
                 h = layer_norm(h, h.shape[1:], p[f"{name}.norm_weight"], p[f"{name}.norm_bias"])
             h = getattr(functional, activation)(h) if i < last else h
@@ -82,15 +85,20 @@ with open(os.path.join(folder, "gat2.json"), encoding="utf-8") as f:
 shared = {k: graph[k] for k in ("vertices", "edges_src_dst", "features", "labels", "train")}
 data = (torch.tensor(graph["features"]), torch.tensor(graph["edges_src_dst"]).T, torch.tensor(graph["labels"]),
         torch.tensor(graph["train"]))
+edge_features = torch.randn(len(graph["edges_src_dst"]), 3, generator=torch.Generator().manual_seed(9)).float().double()
 for name, model, widths, heads, skip, norm, activation, n_dense in [
         ("gatv2_2", "gatv2", [5, 8, 8, 8, 3], 2, False, False, "relu", 2),
         ("gatv2_3_skip", "gatv2", [5, 12, 12, 3], 3, True, True, "relu", 0),
-        ("gat2_skip", "gat", [5, 8, 3], 4, True, False, "leaky_relu", 0),
         ("gat3_elu", "gat", [5, 8, 8, 8, 3], 2, True, True, "elu", 1),
-        ("gatv2_3_gelu", "gatv2", [5, 8, 8, 3], 2, False, False, "gelu", 0)]:
+        ("gatv2_3_gelu", "gatv2", [5, 8, 8, 3], 2, False, False, "gelu", 0),
+        ("edges_gat", "gat", [5, 8, 3], 2, True, False, "leaky_relu", 0)]:
+    features = edge_features if name == "edges_gat" else None
     options = {"widths": widths[:len(widths) - n_dense], "heads": heads, **({"output_layers": n_dense} if n_dense else {}), **({"skip": True} if skip else {}),
                **({"norm": "layer"} if norm else {}), **({"activation": activation} if activation != "relu" else {})}
-    content = {"model": model, **shared, "options": options, **run(model, widths, heads, skip, norm, activation, n_dense, *data)}
+    content = {"model": model, **shared, "options": options, **run(model, widths, heads, skip, norm, activation, n_dense, features,
+                                                                      *data)}
+    if features is not None:
+        content["edge_features"] = features.tolist()
     with open(os.path.join(folder, f"{name}.json"), "w", encoding="utf-8") as f:
         json.dump(content, f, indent=0)
         f.write("\n")

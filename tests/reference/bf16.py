@@ -74,6 +74,9 @@ class Model:
             to = torch.tensor(case["edges_src_dst"])[:, 1]
             features = torch.tensor(case["edge_features"], dtype=torch.float64)
             self.e = torch.zeros(n, features.shape[1], dtype=torch.float64).index_add(0, to, features)
+            self.by_pair = torch.zeros(n, n, features.shape[1], dtype=torch.float64)  # of attention: its own term has none
+            for e, (u, v) in enumerate(case["edges_src_dst"]):
+                self.by_pair[v, u] = features[e] if u != v else 0
         self.slot = None
         self.history = {}
         self.travelling = {}
@@ -206,7 +209,11 @@ class Model:
             u = (h @ self.p[f"{i}.w"].T).view(len(h), heads, -1)
             dst = (u * self.p[f"{i}.attn_dst"].view(1, heads, -1).to(u.dtype)).sum(2)
             src = (u * self.p[f"{i}.attn_src"].view(1, heads, -1).to(u.dtype)).sum(2)
-            e = torch.nn.functional.leaky_relu(dst[:, None, :] + src[None, :, :], 0.2)
+            x = dst[:, None, :] + src[None, :, :]
+            if self.e is not None:
+                y = self.p[f"{i}.w_edge"].T.unflatten(1, (heads, -1))
+                x = x + self.by_pair.to(self.dtype) @ (y * self.p[f"{i}.attn_edge"].view(1, heads, -1)).sum(2)
+            e = torch.nn.functional.leaky_relu(x, 0.2)
             e = e.to(self.dtype).masked_fill(~self.loops[:, :, None], -math.inf)
             a = torch.softmax(e, 1).to(u.dtype)
             z = torch.einsum("vuh,uhc->vhc", a, u).reshape(len(h), -1) + self.p[f"{i}.bias"].to(u.dtype)

@@ -57,7 +57,8 @@ static MAYBE_UNUSED const char *parameter_name(const struct sl_layer *layer, int
     static const char *const rgcn[SL_MAX_PARAMETERS] = {"w_self", "w_neigh", "bias", "w_edge"};
     static const char *const bases[SL_MAX_PARAMETERS] = {"w_self", "bases", "bias", "components"};
     static const char *const rgat[SL_MAX_PARAMETERS] = {"w_self", "", "bias", "w_relations", "attn_src", "attn_dst"};
-    static const char *const others[SL_MAX_PARAMETERS] = {"w", "bias", "attn_src", "attn_dst", "w_skip"};
+    static const char *const others[SL_MAX_PARAMETERS] = {"w",      "bias", "attn_src", "attn_dst",
+                                                          "w_skip", "",     "w_edge",   "attn_edge"};
     static const char *const gatv2[SL_MAX_PARAMETERS] = {"w_l", "w_r", "attn", "w_skip", "b_l", "b_r"};
     if (k >= SL_NORM_WEIGHT) {
         return k == SL_NORM_WEIGHT ? "norm_weight" : "norm_bias";

@@ -133,7 +133,7 @@ static MAYBE_UNUSED void scramble_model(struct sl_model *m)
         for (int k = 0; k < SL_MAX_PARAMETERS; k++) {
             struct sl_parameter *p = &m->layer[i].parameter[k];
             for (size_t e = 0; e < (size_t)p->n_rows * p->n_columns; e++) {
-                p->value[e] += (sl_real)(0.2 * noise(i * SL_MAX_PARAMETERS + key_of(&m->layer[i], k), e));
+                p->value[e] += (sl_real)(0.2 * noise(i * 8 + key_of(&m->layer[i], k), e));
             }
         }
     }

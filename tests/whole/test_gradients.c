@@ -124,8 +124,10 @@ static void settings_of(int model, const struct variant *v, struct sl_settings *
     out->bases = model == SL_MODEL_RGCN && v->chunks == 3 ? 2 : 0;
     const bool ends = model == SL_MODEL_GCNII || model == SL_MODEL_RESGCN; /* in a dense layer of its own */
     out->output_layers = ends ? 0 : (uint32_t)(v - variants + 2) % 3;
-    const bool reads_edges = (model == SL_MODEL_SAGE || model == SL_MODEL_RGCN) && v->chunks != 3;
-    out->edge_features = reads_edges && out->labor_iterations == 0 ? SL_EDGE_FEATURES_CONCAT : SL_EDGE_FEATURES_NONE;
+    const bool reads_edges =
+        model == SL_MODEL_SAGE || model == SL_MODEL_RGCN || (model == SL_MODEL_GAT && v->heads > 1);
+    out->edge_features =
+        reads_edges && v->chunks != 3 && out->labor_iterations == 0 ? SL_EDGE_FEATURES_CONCAT : SL_EDGE_FEATURES_NONE;
     out->activation = (int)((v - variants) % 4); /* enum sl_activate_kind */
     out->dropout = v->dropout;
     out->input_dropout = v->input_dropout;
@@ -248,7 +250,7 @@ static void check_parameter(struct world *w, const char *variant, uint32_t layer
 {
     bool vanishes = w->model.layer[layer].bias_vanishes && k < SL_MAX_OWN_PARAMETERS &&
                     w->model.layer[layer].kind->parameter[k].is_output_bias;
-    uint64_t seed = layer * SL_MAX_PARAMETERS + key_of(&w->model.layer[layer], k);
+    uint64_t seed = layer * 8 + key_of(&w->model.layer[layer], k);
     OWNED(probe_close) struct probe probe;
     probe_open(w, variant, layer, k, &probe);
     if (vanishes ? probe.size != 0 : probe.size < MIN_GRADIENT) {

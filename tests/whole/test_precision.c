@@ -232,7 +232,7 @@ static void attend(const struct edges *block, enum sl_dtype dtype, void *u, sl_r
     const struct sl_gradient g = {0, ROWS, U_COLUMNS, out->gu, NULL};
     const struct sl_asked asked = {inverse, 1, 0};
     sl_attend_forward_cpu(heads, &edges, 0, out->z, out->lse);
-    sl_attend_sides_cpu(heads, &edges, gz, out->lse, out->sides);
+    sl_attend_sides_cpu(heads, &edges, gz, out->lse, out->sides, NULL);
     if (dtype == SL_DTYPE_REAL) {
         expect_ok(sl_attend_backward_cpu(&by_source, 1, &n, &zero, dtype, &u, (void *[]){out->back}));
         sl_bf16_round(ROWS * U_COLUMNS, out->back, out->rounded);
@@ -337,7 +337,7 @@ TEST(test_attention_on_device)
     struct sl_gradient g = {0, ROWS, U_COLUMNS, gu, NULL};
     const struct sl_asked asked = {inverse, 1, 0};
     expect_launched(sl_attend_forward_cuda(NULL, heads, &edges, 0, z, lse));
-    expect_launched(sl_attend_sides_cuda(NULL, heads, &edges, gz_there, lse, sides));
+    expect_launched(sl_attend_sides_cuda(NULL, heads, &edges, gz_there, lse, sides, NULL));
     expect_launched(
         sl_attend_backward_cuda(NULL, &block, 1, &n, &zero, SL_DTYPE_BF16, (void *[]){u_there}, (void *[]){back}));
     expect_launched(sl_accumulate_begin_cuda(NULL, &g));

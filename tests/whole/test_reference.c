@@ -253,7 +253,7 @@ TEST(test_float)
     check_files(sizeof cases / sizeof *cases, cases, check_file);
 }
 
-static const char *const attention[] = {"gat2_skip", "gatv2_2", "gatv2_3_skip", "gat3_elu", "gatv2_3_gelu"};
+static const char *const attention[] = {"gatv2_2", "gatv2_3_skip", "gat3_elu", "gatv2_3_gelu", "edges_gat"};
 
 /* --edge-weights factor: tests/reference/variants.py. */
 TEST(test_edge_weights)

@@ -4,6 +4,7 @@
  * Attention over in-neighbours and the vertex itself, static or dynamic, and attention over the in-neighbours of each
  * relation (codelets/sums/attend.h). A layer of dynamic attention has computed the rows R in SL_ROWS_T. */
 #include "codelets/sums/attend.h"
+#include "runtime/model/gat.h"
 #include "runtime/model/gatv2.h"
 #include "runtime/model/pass.h"
 #include "runtime/model/sums.h"
@@ -20,6 +21,17 @@ static starpu_data_handle_t weights_of(const struct sl_layer_pass *lp, uint32_t 
     return lp->layer->kind->sum == &sl_sum_dynamic ? sl_layer_pass_value(lp, p, SL_GATV2_ATTENTION) : NULL;
 }
 
+/* The features of PE p's edges. */
+static struct sl_edge_score_handles scores_of(const struct sl_layer_pass *lp, uint32_t p)
+{
+    const struct sl_shard *part = &lp->pass->shards->part[sl_plan_part(lp->pass->plan, p)];
+    if (lp->layer->n_edge_features == 0) {
+        return (struct sl_edge_score_handles){NULL, NULL, NULL};
+    }
+    return (struct sl_edge_score_handles){part->edge_table, sl_layer_pass_value(lp, p, SL_GAT_SCORES),
+                                          part->graph.rows};
+}
+
 static struct sl_attend_targets targets_of(const struct sl_layer_pass *lp, const struct sl_sum_chunk *chunk)
 {
     return (struct sl_attend_targets){
@@ -27,7 +39,7 @@ static struct sl_attend_targets targets_of(const struct sl_layer_pass *lp, const
         .row0 = sl_layer_pass_chunk_row(lp, chunk->p, lp->level, chunk->c),
         .n_edges = chunk->n_edges,
         .sources = &chunk->sources,
-        .dynamic = {chunk_of(lp, chunk->p, SL_ROWS_T, chunk->c), weights_of(lp, chunk->p)}};
+        .operands = {chunk_of(lp, chunk->p, SL_ROWS_T, chunk->c), weights_of(lp, chunk->p), scores_of(lp, chunk->p)}};
 }
 
 static enum sl_status forward(const struct sl_layer_pass *lp, const struct sl_sum_chunk *chunk, int beta,
@@ -42,9 +54,14 @@ static enum sl_status sides(const struct sl_layer_pass *lp, const struct sl_sum_
 {
     struct sl_task_args head = sl_layer_pass_head(lp, chunk->p);
     const struct sl_attend_targets to = targets_of(lp, chunk);
-    const struct sl_attend_sides out = {.sides = chunk_of(lp, chunk->p, SL_ROWS_SIDES, chunk->c),
-                                        .gr = chunk_of(lp, chunk->p, SL_ROWS_GT, chunk->c),
-                                        .ga = chunk_of(lp, chunk->p, SL_ROWS_GINNER, chunk->c)};
+    struct sl_attend_sides out = {.sides = chunk_of(lp, chunk->p, SL_ROWS_SIDES, chunk->c),
+                                  .gr = chunk_of(lp, chunk->p, SL_ROWS_GT, chunk->c)};
+    starpu_data_handle_t sums = chunk_of(lp, chunk->p, SL_ROWS_GINNER, chunk->c);
+    if (to.operands.a != NULL) {
+        out.ga = sums;
+    } else {
+        out.gv = sums;
+    }
     return sl_attend_sides_submit(&head, &to, sl_layer_pass_returns(lp, chunk->p)->chunk[chunk->c],
                                   chunk_of(lp, chunk->p, SL_ROWS_SCALES, chunk->c), &out);
 }
@@ -52,7 +69,7 @@ static enum sl_status sides(const struct sl_layer_pass *lp, const struct sl_sum_
 static struct sl_attend_gradients gradients_of(const struct sl_layer_pass *lp, uint32_t p)
 {
     return (struct sl_attend_gradients){sl_layer_pass_returns(lp, p), sl_layer_pass_rows(lp, p, SL_ROWS_SIDES),
-                                        weights_of(lp, p)};
+                                        weights_of(lp, p), scores_of(lp, p)};
 }
 
 static enum sl_status backward(const struct sl_layer_pass *lp, const struct sl_sum_back *back)
@@ -75,9 +92,9 @@ static enum sl_status full(const struct sl_layer_pass *lp, uint32_t q, uint32_t 
                            const struct sl_full_sources *edges, int beta, starpu_data_handle_t out)
 {
     struct sl_task_args head = sl_layer_pass_head(lp, q);
-    const struct sl_dynamic_operands dynamic = {chunk_of(lp, q, SL_ROWS_T, sl_layer_pass_place(lp, q, row).chunk),
-                                                weights_of(lp, q)};
-    return sl_attend_full_submit(&head, edges, q, row, lp->layer->n_heads, &dynamic, beta, out);
+    const struct sl_attend_operands operands = {chunk_of(lp, q, SL_ROWS_T, sl_layer_pass_place(lp, q, row).chunk),
+                                                weights_of(lp, q), scores_of(lp, q)};
+    return sl_attend_full_submit(&head, edges, q, row, lp->layer->n_heads, &operands, beta, out);
 }
 
 const struct sl_sum_kind sl_sum_attention = {

@@ -13,6 +13,16 @@
 #define WEIGHTED 3
 #define SAMPLED 4
 
+/* Columns of the features of edges without relations; 0: none. The table has TABLE rows. */
+static uint32_t n_features;
+#define TABLE 50
+
+/* The row of the edge from u to v. */
+static uint32_t edge_row(size_t u, size_t v)
+{
+    return (uint32_t)((7 * u + 3 * v) % TABLE);
+}
+
 /* ---- rows of a hop ---- */
 
 /* All that is computed in a hop of a group. */
@@ -23,6 +33,9 @@ struct state {
     struct sl_heads heads;          /* R is the graph's */
     struct level u, gu;             /* of sources */
     struct level z, lse, gz, sides; /* of destinations */
+    struct level gv;                /* of destinations; one column without features */
+    sl_real *table, *v;             /* NULL without features */
+    uint32_t *edges[MAX_PARTS], *back[MAX_PARTS];
 };
 
 /* A sample has no weights of 0. */
@@ -33,6 +46,31 @@ static void lift_weights(const struct group *group, uint32_t hop)
         for (uint32_t e = 0; e < block->n_edges; e++) {
             block->edge_weights[e] = fmaxf(block->edge_weights[e], 0.125F);
             block->back_weights[e] = fmaxf(block->back_weights[e], 0.125F);
+        }
+    }
+}
+
+/* The features of the edges of the blocks. */
+static void make_features(struct state *s)
+{
+    const struct group *group = s->group;
+    s->table = noisy((size_t)TABLE * n_features, 5);
+    s->v = noisy((size_t)s->heads.n_heads * n_features, 6);
+    for (uint32_t p = 0; p < group->n_parts; p++) {
+        const struct group_block *block = &group->pe[p].block[s->hop];
+        s->edges[p] = need(block->n_edges, sizeof *s->edges[p]);
+        s->back[p] = need(block->n_edges, sizeof *s->back[p]);
+        for (uint32_t d = 0; d < group->pe[p].n_rows[s->hop]; d++) {
+            for (uint32_t e = block->edge_offsets[d]; e < block->edge_offsets[d + 1]; e++) {
+                const uint32_t u = group->partition->dataset_ids[source_id(block, block->edge_sources[e])];
+                s->edges[p][e] = edge_row(u, dataset_id(group, p, d));
+            }
+        }
+        for (uint32_t t = 0; t < block->n_sources; t++) {
+            for (uint32_t e = block->back_offsets[t]; e < block->back_offsets[t + 1]; e++) {
+                s->back[p][e] = edge_row(group->partition->dataset_ids[source_id(block, t)],
+                                         dataset_id(group, p, block->back_rows[e]));
+            }
         }
     }
 }
@@ -53,9 +91,13 @@ static struct state *make_state(const struct group *group, uint32_t hop, struct 
                         .z = make_level(group, hop, heads.n_columns, shift_out),
                         .gz = make_level(group, hop, heads.n_columns, shift_out),
                         .lse = make_level(group, hop, n_scores, shift_out),
-                        .sides = make_level(group, hop, 4 * n_scores, shift_out)};
+                        .sides = make_level(group, hop, 4 * n_scores, shift_out),
+                        .gv = make_level(group, hop, n_features > 0 ? n_scores * n_features : 1, shift_out)};
     if (s->of_sample) {
         lift_weights(group, hop);
+    }
+    if (n_features > 0) {
+        make_features(s);
     }
     fill_level(group, SEED, &s->u);
     fill_level(group, SEED + 1, &s->gz);
@@ -67,16 +109,24 @@ static struct state *make_state(const struct group *group, uint32_t hop, struct 
 
 static void free_state(struct state **s)
 {
-    struct level *const all[] = {&(*s)->u, &(*s)->gu, &(*s)->z, &(*s)->lse, &(*s)->gz, &(*s)->sides};
-    for (int i = 0; i < 6; i++) {
+    struct level *const all[] = {&(*s)->u, &(*s)->gu, &(*s)->z, &(*s)->lse, &(*s)->gz, &(*s)->sides, &(*s)->gv};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         free_level((*s)->group, all[i]);
     }
+    for (uint32_t p = 0; p < MAX_PARTS; p++) {
+        free((*s)->edges[p]);
+        free((*s)->back[p]);
+    }
+    free((*s)->table);
+    free((*s)->v);
     free(*s);
 }
 
 /* ---- one hop ---- */
 
-enum { U, GU, Z, LSE, GZ, SIDES };
+enum { U, GU, Z, LSE, GZ, SIDES, GV };
+
+static struct sl_edge_score_handles of_edges; /* of the hop in hand */
 
 static struct handles *open_hop(const struct state *s)
 {
@@ -84,9 +134,19 @@ static struct handles *open_hop(const struct state *s)
     for (uint32_t p = 0; p < s->group->n_parts; p++) {
         h->block[p].of_sample = s->of_sample;
     }
-    const struct level *levels[] = {&s->u, &s->gu, &s->z, &s->lse, &s->gz, &s->sides};
-    for (int slot = U; slot <= SIDES; slot++) {
+    const struct level *levels[] = {&s->u, &s->gu, &s->z, &s->lse, &s->gz, &s->sides, &s->gv};
+    for (int slot = U; slot <= GV; slot++) {
         wrap_level(h, slot, levels[slot]);
+    }
+    of_edges = (struct sl_edge_score_handles){NULL, NULL, NULL};
+    if (s->table != NULL) {
+        of_edges.table = wrap(h, rows_of(s->table, TABLE, n_features));
+        of_edges.v = wrap(h, rows_of(s->v, 1, s->heads.n_heads * n_features));
+    }
+    for (uint32_t p = 0; p < s->group->n_parts; p++) {
+        const uint32_t n = s->group->pe[p].block[s->hop].n_edges;
+        h->block[p].edge_rows = wrap_vector(h, s->edges[p], n, 4);
+        h->block[p].back_edges = wrap_vector(h, s->back[p], n, 4);
     }
     return h;
 }
@@ -100,7 +160,7 @@ static starpu_data_handle_t chunk_at(const struct handles *h, int slot, uint32_t
 static void submit_z(struct handles *h, uint32_t p, uint32_t row0, const struct sl_source_handles *sources,
                      starpu_data_handle_t z)
 {
-    const struct sl_attend_targets to = {&h->block[p], row0, 100, sources, {NULL, NULL}};
+    const struct sl_attend_targets to = {&h->block[p], row0, 100, sources, {NULL, NULL, of_edges}};
     expect_ok(sl_attend_forward_submit(&head, &to, h->beta, z, chunk_at(h, LSE, p, row0)));
 }
 
@@ -115,14 +175,15 @@ static void forward(int beta, struct state *s)
 static void submit_sides(struct handles *h, uint32_t p, uint32_t row0, const struct sl_source_handles *sources,
                          starpu_data_handle_t gz)
 {
-    const struct sl_attend_targets to = {&h->block[p], row0, 100, sources, {NULL, NULL}};
-    const struct sl_attend_sides out = {.sides = chunk_at(h, SIDES, p, row0)};
+    const struct sl_attend_targets to = {&h->block[p], row0, 100, sources, {NULL, NULL, of_edges}};
+    const struct sl_attend_sides out = {.sides = chunk_at(h, SIDES, p, row0),
+                                        .gv = of_edges.v != NULL ? chunk_at(h, GV, p, row0) : NULL};
     expect_ok(sl_attend_sides_submit(&head, &to, gz, chunk_at(h, LSE, p, row0), &out));
 }
 
 static void send(struct handles *h, uint32_t p, uint32_t n, const uint32_t *t0, const struct sl_slice *packed)
 {
-    const struct sl_attend_gradients gradients = {&h->rows[GZ][p], &h->rows[SIDES][p], NULL};
+    const struct sl_attend_gradients gradients = {&h->rows[GZ][p], &h->rows[SIDES][p], NULL, of_edges};
     struct sl_slice u[MAX_PARTS];
     for (uint32_t q = 0, k = 0; k < n; q++) {
         u[k] = h->packed[p][q];
@@ -135,7 +196,7 @@ static void accumulate(struct handles *h, uint32_t q, uint32_t row0, const struc
                        starpu_data_handle_t gu)
 {
     const struct sl_attend_shares shares = {
-        .block = &h->block[q], .gradients = {&h->rows[GZ][q], &h->rows[SIDES][q], NULL}, .from = *from};
+        .block = &h->block[q], .gradients = {&h->rows[GZ][q], &h->rows[SIDES][q], NULL, of_edges}, .from = *from};
     expect_ok(sl_attend_accumulate_submit(&head, &shares, row0, chunk_at(h, U, q, row0), gu));
 }
 
@@ -164,6 +225,8 @@ struct plain {
     double *a, *da;       /* of an edge, of the head in hand */
     double *u, *gz;       /* given */
     double *z, *lse, *gu; /* computed */
+    double *v, *gv;       /* of features; gv by destination */
+    const sl_real *table;
 };
 
 /* The list of a destination and of relation r; without relations r is 0. */
@@ -214,7 +277,13 @@ static struct plain make_plain(const struct state *s)
                       .gz = table_of(s->group, &s->gz),
                       .z = table_of(s->group, &s->gz),
                       .lse = table_of(s->group, &s->lse),
-                      .gu = table_of(s->group, &s->u)};
+                      .gu = table_of(s->group, &s->u),
+                      .v = need((size_t)s->heads.n_heads * n_features + 1, sizeof *g.v),
+                      .gv = table_of(s->group, &s->gv),
+                      .table = s->table};
+    for (uint32_t i = 0; i < s->heads.n_heads * n_features; i++) {
+        g.v[i] = (double)s->v[i];
+    }
     for (uint32_t p = 0; p < s->group->n_parts; p++) {
         const struct group_block *block = &s->group->pe[p].block[s->hop];
         for (uint32_t i = 0; i < s->group->pe[p].n_rows[s->hop] * n_slabs; i++) {
@@ -226,8 +295,8 @@ static struct plain make_plain(const struct state *s)
 
 static void free_plain(struct plain *g)
 {
-    void *const all[] = {g->destination, g->relation, g->offsets, g->source, g->weight, g->share, g->a,
-                         g->da,          g->u,        g->gz,      g->z,      g->lse,    g->gu};
+    void *const all[] = {g->destination, g->relation, g->offsets, g->source, g->weight, g->share, g->a, g->da,
+                         g->u,           g->gz,       g->z,       g->lse,    g->gu,     g->v,     g->gv};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         free(all[i]);
     }
@@ -239,12 +308,25 @@ static size_t slab_at(const struct plain *g, uint32_t i, uint32_t v)
     return (size_t)v * sl_heads_row(g->heads) + (size_t)g->relation[i] * sl_heads_slab(g->heads);
 }
 
+/* The features of entry e of list i. NULL: none, as of the destination itself. */
+static const sl_real *features_of(const struct plain *g, uint32_t i, uint32_t e)
+{
+    const uint32_t from = g->source[e];
+    const uint32_t to = g->destination[i];
+    return g->table == NULL || from == to ? NULL : g->table + (size_t)edge_row(from, to) * n_features;
+}
+
 /* x of entry e of list i, and head k. */
 static double x_of(const struct plain *g, uint32_t i, uint32_t e, uint32_t k)
 {
     const struct sl_heads heads = g->heads;
+    const sl_real *f = features_of(g, i, e);
+    double score = 0;
+    for (uint32_t c = 0; f != NULL && c < n_features; c++) {
+        score += g->v[k * n_features + c] * (double)f[c];
+    }
     return g->u[slab_at(g, i, g->destination[i]) + heads.n_columns + heads.n_heads + k] +
-           g->u[slab_at(g, i, g->source[e]) + heads.n_columns + k];
+           g->u[slab_at(g, i, g->source[e]) + heads.n_columns + k] + score;
 }
 
 static double e_of(const struct plain *g, uint32_t i, uint32_t e, uint32_t k)
@@ -293,6 +375,10 @@ static void add_list_and_head(struct plain *g, uint32_t i, uint32_t k)
         double *gu = g->gu + slab_at(g, i, g->source[e]);
         gu[heads.n_columns + k] += gx;
         gu_own[heads.n_columns + heads.n_heads + k] += gx;
+        const sl_real *f = features_of(g, i, e);
+        for (uint32_t j = 0; f != NULL && j < n_features; j++) {
+            g->gv[((size_t)g->destination[i] * heads.n_heads + k) * n_features + j] += gx * (double)f[j];
+        }
         for (uint32_t j = 0; j < width; j++) {
             gu[k * width + j] += g->weight[e] * g->a[e] * gz[j];
         }
@@ -306,6 +392,7 @@ static double evaluate(struct plain *g)
     double loss = 0;
     memset(g->z, 0, n_z * sizeof *g->z);
     memset(g->gu, 0, (size_t)g->n_vertices * sl_heads_row(g->heads) * sizeof *g->gu);
+    memset(g->gv, 0, (size_t)g->n_vertices * g->heads.n_heads * n_features * sizeof *g->gv);
     for (uint32_t i = 0; i < g->n_lists * g->heads.n_heads; i++) {
         add_list_and_head(g, i / g->heads.n_heads, i % g->heads.n_heads);
     }
@@ -342,6 +429,9 @@ static void check_hop(const struct group *group, uint32_t hop, struct sl_heads h
     backward(s);
     /* products of `width` numbers, up to that size, which up to all destinations add up */
     expect_table("gradient", group, &s->gu, g.gu, 0, close * sqrt(width) * sqrt(length));
+    if (n_features > 0) {
+        expect_table("gradient of V", group, &s->gv, g.gv, 0, close * sqrt(width) * sqrt(length));
+    }
     set_level(group, 3, &s->z);
     forward(1, s);
     expect_table("3 + z", group, &s->z, g.z, 3, close + 4 * EPSILON * sqrt(length));
@@ -451,6 +541,32 @@ TEST(test_central_differences)
     check_central_differences(SAMPLED);
 }
 
+/* The same of V. */
+static void check_differences_of_v(void)
+{
+    const double step = 1e-5;
+    const struct graph_shape shape = power_law(40, 20, 0, false);
+    OWNED(free_world) struct world w;
+    make_two_hops(&shape, SPLIT_NONE, 1, 15, &w);
+    OWNED(free_state) struct state *s = make_state(&w.group, 1, (struct sl_heads){6, 2, 0}, 31, 31, 1);
+    struct plain g = make_plain(s);
+    for (uint32_t i = 0; i < 2 * n_features; i++) {
+        const double at = g.v[i];
+        double sum = 0;
+        evaluate(&g);
+        for (uint32_t v = 0; v < 40; v++) {
+            sum += g.gv[v * 2 * n_features + i];
+        }
+        g.v[i] = at + step;
+        const double above = evaluate(&g);
+        g.v[i] = at - step;
+        const double below = evaluate(&g);
+        g.v[i] = at;
+        expect_near_at("difference of V", i, (above - below) / (2 * step), sum, 1e-8);
+    }
+    free_plain(&g);
+}
+
 static void check_chunks(uint32_t n_relations)
 {
     const struct graph_shape shape = power_law(300, 140, n_relations, n_relations >= WEIGHTED);
@@ -466,6 +582,7 @@ static void check_chunks(uint32_t n_relations)
     expect_levels("lse", &w.group, &s[1]->lse, &s[0]->lse, 0);
     expect_levels("sides", &w.group, &s[1]->sides, &s[0]->sides, 0);
     expect_levels("gradient", &w.group, &s[1]->gu, &s[0]->gu, 0);
+    expect_levels("gradient of V", &w.group, &s[1]->gv, &s[0]->gv, 0);
     free_state(&s[0]);
     free_state(&s[1]);
 }
@@ -564,11 +681,12 @@ static void check_full(const struct graph_shape *shape, int split, uint32_t n_pa
     wrap_lists(h, lists);
     for (uint32_t p = 0; p < n_parts; p++) {
         const struct sl_rows *z = &h->rows[Z][p];
+        const struct sl_attend_operands operands = {
+            NULL, NULL, {of_edges.table, of_edges.v, h->block[p].edge_rows}}; /* a block of all in-edges */
         lists[p].rows = h->rows[U];
         for (uint32_t c = 0; c < z->split.n_chunks; c++) {
-            const struct sl_dynamic_operands none = {NULL, NULL};
             expect_ok(sl_attend_full_submit(&head, &lists[p], p, c << z->split.shift, sl_heads_scores(s[1]->heads),
-                                            &none, beta, z->chunk[c]));
+                                            &operands, beta, z->chunk[c]));
         }
     }
     unwrap(h);
@@ -590,6 +708,30 @@ TEST(test_full)
         check_full(&shape, SPLIT_UNEVEN, 7, 3, 0);
         check_full(&shape, SPLIT_RANDOM, 7, 0, 0); /* more chunks than a launch has parameters for */
     }
+}
+
+/* With features of edges: one column, several, and more than a group of lanes takes at a time. */
+TEST(test_features)
+{
+    const struct sl_heads few = {6, 2, 0};
+    const uint32_t widths[] = {1, 8, 5, 150};
+    FIXTURE(3);
+    for (int i = 0; i < 4; i++) {
+        struct graph_shape shape = power_law(200, 140, 0, false);
+        shape.self_loops = true;
+        n_features = widths[i];
+        OWNED(free_world) struct world w;
+        make_two_hops(&shape, i % 2 ? SPLIT_METIS : SPLIT_UNEVEN, 4 + 3 * (i % 2), 20, &w);
+        check_hop(&w.group, 0, few, 31, 31, 1);
+        check_hop(&w.group, 1, (struct sl_heads){32, 4, 0}, 4, 2, 1);
+        check_hub(i == 0 ? 13000 : 800, 1 + (uint32_t)i % 3, 0, few);
+        shape.directed = true;
+        check_full(&shape, SPLIT_RANDOM, 3, 4, 0);
+    }
+    check_many_neighbours(0);
+    check_chunks(0);
+    check_differences_of_v();
+    n_features = 0;
 }
 
 TEST_MAIN(NULL, NULL)

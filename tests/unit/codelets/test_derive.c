@@ -134,6 +134,33 @@ static void check_backward(const struct case_ *c)
     expect_rows("GDST", c->n_vector, c->gdst, gdst, rounding(c->a.n_rows, 1));
 }
 
+/* V of the same W and src, and its gradients from noise. */
+static void check_scores(const struct case_ *c)
+{
+    const uint32_t n = c->a.n_rows, h = c->a.n_columns, heads = c->a.n_heads, width = h / heads;
+    FREED sl_real *v = poisoned((size_t)heads * n);
+    FREED sl_real *gv = noisy((size_t)heads * n, 7);
+    FREED double *gsrc = need(h, sizeof *gsrc);
+    starpu_data_handle_t handle[] = {rows_of(c->w, n, h),       rows_of(c->src, 1, h), rows_of(v, 1, heads * n),
+                                     rows_of(gv, 1, heads * n), rows_of(c->gw, n, h),  rows_of(c->gsrc, 1, h)};
+    const struct sl_derive_attention_layer layer = {heads, 1, handle[0], handle[1], NULL};
+    expect_ok(sl_derive_scores_submit(&head, &layer, handle[2]));
+    expect_ok(sl_derive_scores_backward_submit(&head, &layer, handle[3], handle[4], handle[5]));
+    UNREGISTER(handle);
+    expect_no_failure();
+    for (uint32_t i = 0; i < heads * n; i++) {
+        const uint32_t c0 = i / n * width;
+        const double wanted = inner(width, c->w + (size_t)(i % n) * h + c0, c->src + c0);
+        expect_near_at("V", i, (double)v[i], wanted, rounding(width, 1));
+    }
+    for (size_t at = 0; at < (size_t)n * h; at++) {
+        const double g = (double)gv[at % h / width * n + at / h];
+        expect_near_at("GW of V", at, (double)c->gw[at], g * (double)c->src[at % h], 2 * EPSILON);
+        gsrc[at % h] += g * (double)c->w[at];
+    }
+    expect_rows("GSRC of V", h, c->gsrc, gsrc, rounding(n, 1));
+}
+
 TEST(attention)
 {
     for (size_t n = 0; n < N_WORKER_COUNTS; n++) {
@@ -146,6 +173,9 @@ TEST(attention)
             run_case(c);
             check_forward(c);
             check_backward(c);
+            if (c->a.n_slabs == 1) {
+                check_scores(c);
+            }
             free_case(c);
         }
         fixture_stop();

@@ -72,7 +72,8 @@ static starpu_data_handle_t chunk_at(const struct handles *h, int slot, uint32_t
 static struct sl_attend_targets targets_at(const struct handles *h, uint32_t p, uint32_t row0,
                                            const struct sl_source_handles *sources)
 {
-    return (struct sl_attend_targets){&h->block[p], row0, 100, sources, {chunk_at(h, R, p, row0), h->parameter}};
+    return (struct sl_attend_targets){
+        &h->block[p], row0, 100, sources, {chunk_at(h, R, p, row0), h->parameter, {NULL, NULL, NULL}}};
 }
 
 static void submit_z(struct handles *h, uint32_t p, uint32_t row0, const struct sl_source_handles *sources,
@@ -85,15 +86,16 @@ static void submit_z(struct handles *h, uint32_t p, uint32_t row0, const struct 
 static void submit_sides(struct handles *h, uint32_t p, uint32_t row0, const struct sl_source_handles *sources,
                          starpu_data_handle_t gz)
 {
-    const struct sl_attend_sides out = {chunk_at(h, SIDES, p, row0), chunk_at(h, GR, p, row0),
-                                        chunk_at(h, GA, p, row0)};
+    const struct sl_attend_sides out = {chunk_at(h, SIDES, p, row0), chunk_at(h, GR, p, row0), chunk_at(h, GA, p, row0),
+                                        NULL};
     const struct sl_attend_targets to = targets_at(h, p, row0, sources);
     expect_ok(sl_attend_sides_submit(&head, &to, gz, chunk_at(h, LSE, p, row0), &out));
 }
 
 static void send(struct handles *h, uint32_t p, uint32_t n, const uint32_t *t0, const struct sl_slice *packed)
 {
-    const struct sl_attend_gradients gradients = {&h->rows[GZ][p], &h->rows[SIDES][p], h->parameter};
+    const struct sl_attend_gradients gradients = {
+        &h->rows[GZ][p], &h->rows[SIDES][p], h->parameter, {NULL, NULL, NULL}};
     struct sl_slice u[MAX_PARTS];
     for (uint32_t q = 0, k = 0; k < n; q++) {
         u[k] = h->packed[p][q];
@@ -106,7 +108,9 @@ static void accumulate(struct handles *h, uint32_t q, uint32_t row0, const struc
                        starpu_data_handle_t gu)
 {
     const struct sl_attend_shares shares = {
-        .block = &h->block[q], .gradients = {&h->rows[GZ][q], &h->rows[SIDES][q], h->parameter}, .from = *from};
+        .block = &h->block[q],
+        .gradients = {&h->rows[GZ][q], &h->rows[SIDES][q], h->parameter, {NULL, NULL, NULL}},
+        .from = *from};
     expect_ok(sl_attend_accumulate_submit(&head, &shares, row0, chunk_at(h, U, q, row0), gu));
 }
 
@@ -457,7 +461,7 @@ static void check_full(const struct graph_shape *shape, int split, uint32_t n_pa
         const struct sl_rows *z = &h->rows[Z][p];
         lists[p].rows = h->rows[U];
         for (uint32_t c = 0; c < z->split.n_chunks; c++) {
-            const struct sl_dynamic_operands dynamic = {h->rows[R][p].chunk[c], h->parameter};
+            const struct sl_attend_operands dynamic = {h->rows[R][p].chunk[c], h->parameter, {NULL, NULL, NULL}};
             expect_ok(sl_attend_full_submit(&head, &lists[p], p, c << z->split.shift, heads.n_heads, &dynamic, 0,
                                             z->chunk[c]));
         }
