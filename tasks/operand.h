@@ -76,7 +76,7 @@ struct sl_matrix sl_matrix_rows(starpu_data_handle_t handle, uint32_t row0, uint
 #define SL_REPEATED (1u << 29)
 #define SL_OR_RW (1u << 30)
 
-#define SL_MAX_ROLES 24
+#define SL_MAX_ROLES 26
 
 /* Entries of an operand. */
 enum sl_operand_entries {

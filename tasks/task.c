@@ -405,6 +405,7 @@ void sl_task_begin(struct sl_task *task, struct sl_operation *operation)
 {
     task->operation = operation;
     task->n_fixed = 0;
+    assert(operation->role[SL_MAX_ROLES].name == NULL);
     while (task->n_fixed < SL_MAX_ROLES && is_fixed(&operation->role[task->n_fixed])) {
         task->n_fixed++;
     }
