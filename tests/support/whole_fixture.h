@@ -50,7 +50,14 @@ static MAYBE_UNUSED void put_whole_dataset(void)
     put_text("links/split/only/train.csv", train);
     put_text("links/split/only/valid.csv", "3,7\n20,35\n");
     put_text("links/split/only/test.csv", "0,9\n11,30\n");
-    const char *const typed[][2] = {
+    const char *const tables[][2] = {
+        {"edged/raw/edge.csv", "0,1\n1,2\n2,3\n3,0\n0,2\n"},
+        {"edged/raw/edge-feat.csv", "0.5,1\n2,0\n1,3\n0,1\n1,1\n"},
+        {"edged/raw/node-feat.csv", "0.5,0\n2,3\n1,1\n0,4\n"},
+        {"edged/raw/node-label.csv", "1\n0\n1\n0\n"},
+        {"edged/split/any/train.csv", "0\n1\n"},
+        {"edged/split/any/valid.csv", "2\n"},
+        {"edged/split/any/test.csv", "3\n"},
         {"typed/raw/num-node-dict.csv", "item,user\n4,3\n"},
         {"typed/raw/triplet-type-list.csv", "user,buys,item\n"},
         {"typed/raw/relations/user___buys___item/edge.csv", "0,0\n0,1\n0,2\n1,0\n1,1\n1,3\n2,0\n2,2\n2,3\n"},
@@ -59,8 +66,8 @@ static MAYBE_UNUSED void put_whole_dataset(void)
         {"typed/split/any/item/train.csv", "0\n1\n"},
         {"typed/split/any/item/valid.csv", "2\n"},
         {"typed/split/any/item/test.csv", "3\n"}};
-    for (size_t i = 0; i < sizeof typed / sizeof *typed; i++) {
-        put_text(typed[i][0], typed[i][1]);
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
+        put_text(tables[i][0], tables[i][1]);
     }
 }
 
