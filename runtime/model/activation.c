@@ -159,16 +159,13 @@ static struct sl_activate_layer layer_of(const struct sl_layer_pass *lp, const s
     return layer;
 }
 
-/* The hop that keys the dropout masks. `own`: the masks of a layer's output, or of the input of a layer whose
- * output has no masks. In a layer that aggregates they have the layer's level. All other masks have a hop that no
- * level has; each of --output-layers has another. */
-static uint32_t hop_of(const struct sl_layer_pass *lp, bool own)
+uint32_t sl_layer_mask_hop(const struct sl_model *model, const struct sl_layer *layer, bool own)
 {
-    const uint32_t beyond = lp->pass->model->layer[0].from + 1;
-    if (lp->layer->kind == &sl_dense_out) {
-        return beyond + 1 + lp->layer->number;
+    const uint32_t beyond = model->layer[0].from + 1;
+    if (layer->kind == &sl_dense_out) {
+        return beyond + 1 + layer->number;
     }
-    return own && lp->from != lp->level ? lp->level : beyond;
+    return own && layer->from != layer->level ? layer->level : beyond;
 }
 
 static struct activation end_of(const struct sl_layer_pass *lp)
@@ -183,7 +180,7 @@ static struct activation end_of(const struct sl_layer_pass *lp)
                                .norm = lp->layer->norm,
                                .kind = lp->layer->activation,
                                .dropout = lp->layer->keeps ? 0 : lp->pass->dropout,
-                               .hop = hop_of(lp, true)};
+                               .hop = sl_layer_mask_hop(lp->pass->model, lp->layer, true)};
 }
 
 static struct activation begin_of(const struct sl_layer_pass *lp)
@@ -197,7 +194,7 @@ static struct activation begin_of(const struct sl_layer_pass *lp)
                                .norm = lp->layer->kind->norms_input ? SL_NORM_LAYER : SL_NORM_NONE,
                                .kind = sl_layer_input_activation(lp->layer),
                                .dropout = lp->pass->dropout,
-                               .hop = hop_of(lp, !lp->layer->hidden)};
+                               .hop = sl_layer_mask_hop(lp->pass->model, lp->layer, !lp->layer->hidden)};
 }
 
 static struct sl_task_args head_of(const struct sl_layer_pass *lp, const struct activation *activation, uint32_t p)

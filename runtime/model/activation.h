@@ -18,6 +18,11 @@ enum sl_status sl_layer_derive(const struct sl_layer_pass *lp);
 enum sl_status sl_layer_run(const struct sl_layer_pass *lp);
 enum sl_status sl_layer_run_back(const struct sl_layer_pass *lp);
 
+/* The hop that keys the dropout masks. `own`: the masks of a layer's output, or of the input of a layer whose output
+ * has no masks. In a layer that aggregates they have the layer's level. All other masks have a hop that no level has.
+ * Each of --output-layers has one of its own. */
+uint32_t sl_layer_mask_hop(const struct sl_model *model, const struct sl_layer *layer, bool own);
+
 /* For a layer that activates its input rows first, all PEs in hand: compute BEFORE from the input, and the gradient of
  * the input from GBEFORE. The writers of the rows have been submitted. SL_EINVAL, SL_ESTARPU, SL_ENOMEM. */
 enum sl_status sl_activate_input(const struct sl_layer_pass *lp);

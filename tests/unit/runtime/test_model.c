@@ -7,6 +7,7 @@
 #include "tests/support/run_fixture.h"
 #include "tests/support/sage_fixture.h"
 
+#include "runtime/model/activation.h"
 #include "runtime/model/gatv2.h"
 
 #include <unistd.h>
@@ -75,6 +76,22 @@ TEST(test_shapes)
     make(16, 7, false, &m);
     expect_order(&m.layer[1].training, false, 16); /* of a sample the destinations are the fewer */
     expect_order(&m.layer[1].evaluation, true, 7);
+}
+
+/* No two hidden layers have the same dropout masks. */
+TEST(test_mask_hops)
+{
+    OWNED(sl_model_free) struct sl_model m;
+    set(3, 16, SL_NORM_NONE, false);
+    settings.input_layer = true;
+    settings.output_layers = 3;
+    make(10, 7, false, &m);
+    assert_int_equal(m.n_layers, 7);
+    for (uint32_t i = 0; i < 6; i++) {
+        for (uint32_t j = 0; j < i; j++) {
+            assert_true(sl_layer_mask_hop(&m, &m.layer[i], true) != sl_layer_mask_hop(&m, &m.layer[j], true));
+        }
+    }
 }
 
 /* ---- initial values ---- */
