@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "codelets/sampling/link_seeds.h"
-#include "runtime/model/kinds.h"
+#include "runtime/model/sums.h"
 #include "support/memory.h"
 #include "support/minmax.h"
 #include "tasks/bundle.h"
@@ -262,7 +262,7 @@ static enum sl_status open_slots(struct sl_steps *s)
     shape.replaced = s->settings->replace;
     shape.importance = sl_step_important(s);
     shape.layers = sl_settings_by_layers(s->settings);
-    shape.attends = sl_model_attends(s->settings);
+    shape.attends = sl_step_layer(s, s->plan->n_layers - 1)->kind->sum->sides != NULL;
     if (s->plan->first_hop > 0) {
         shape.link_rows = sl_settings_link_ends(s->settings);
         if (s->settings->link_exclude != SL_LINK_EXCLUDE_NONE) {

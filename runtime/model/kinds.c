@@ -44,11 +44,6 @@ bool sl_model_reads_relations(const struct sl_settings *settings)
     return sl_model_kind(settings->model)->layer->sum->by_relation;
 }
 
-bool sl_model_attends(const struct sl_settings *settings)
-{
-    return sl_model_kind(settings->model)->layer->sum->sides != NULL;
-}
-
 bool sl_model_adds_features(const struct sl_settings *settings, uint32_t n_features)
 {
     return settings->residual && sl_model_first(settings) == NULL && settings->layers + settings->output_layers > 1 &&

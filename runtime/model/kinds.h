@@ -19,9 +19,6 @@ bool sl_model_reads_factors(const struct sl_settings *settings);
 /* Whether the model's sums read the relations of edges. */
 bool sl_model_reads_relations(const struct sl_settings *settings);
 
-/* Whether the model's sums are attention. */
-bool sl_model_attends(const struct sl_settings *settings);
-
 /* Whether a residual connection adds the features to the first layer's output. */
 bool sl_model_adds_features(const struct sl_settings *settings, uint32_t n_features);
 
