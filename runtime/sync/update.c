@@ -75,7 +75,7 @@ static enum sl_status optimise(const struct sl_update *u, const struct sl_layer_
     return SL_OK;
 }
 
-/* The gradients of the derived parameters, then the gradients of the parameters that it was derived from. */
+/* The gradients of the derived parameters, then those of the parameters that they were derived from. */
 static enum sl_status underive(const struct sl_update *u, const struct sl_layer_pass *lp)
 {
     SL_CHECK(reduce(u, lp, lp->layer->kind->derived));

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: MIT
 # Copyright (c) 2026 the Starling authors
 #
-# What a step costs a GPU: tasks, calls and copies, counted on simulated GPUs (tests/simgpu/counts.h). None may grow, and who lowers
-# one much lowers the limit here, too. The settings of doc/results.md on a small graph. For `make check-gpu-sim`.
+# What a step costs a GPU: tasks, calls and copies, counted on simulated GPUs (tests/simgpu/counts.h). No cost may grow.
+# If a change lowers one, it lowers the limit here, too. The settings of doc/results.md on a small graph. For `make
+# check-gpu-sim`.
 
 # shellcheck source=tests/lib.sh
 source "$top_srcdir/tests/lib.sh"
@@ -25,8 +26,8 @@ figure()
         END { print found == n ? sum : "missing" }' "$1"
 }
 
-# The difference of two runs, of 6 and 12 steps, has neither the start nor the evaluation. The first run of all measures the buses.
-# Of four GPUs, a few copies depend on the time.
+# The difference of two runs, of 6 and 12 steps, has neither the start nor the evaluation. The first run of all measures
+# the buses. Of four GPUs, a few copies depend on the time.
 columns=(tasks kernels+cub+cublas+cusparse+nccl pool_calls clears copies_to_gpu copies_to_host copies_between_gpus pageable_copies
     waits events)
 while read -r name gpus layers hidden fanout limits; do

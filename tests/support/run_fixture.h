@@ -120,10 +120,11 @@ static MAYBE_UNUSED bool is_typed(int model)
     return sl_model_kind(model)->layer->sum->by_relation;
 }
 
-/* A number of parameter k, different for all parameters of a layer. */
-static MAYBE_UNUSED uint64_t key_of(const struct sl_layer *layer, int k)
+/* A seed of parameter k of layer i: 8 numbers a layer, which are different but for keys above 7. */
+static MAYBE_UNUSED uint64_t seed_of(const struct sl_model *m, uint32_t i, int k)
 {
-    return k < SL_NORM_WEIGHT ? layer->kind->parameter[k].key : 3 + (uint64_t)(k - SL_NORM_WEIGHT);
+    const uint64_t of_norm = 3 + (uint64_t)(k - SL_NORM_WEIGHT);
+    return 8 * (uint64_t)i + (k < SL_NORM_WEIGHT ? m->layer[i].kind->parameter[k].key : of_norm);
 }
 
 /* Biases and norms are not what a model begins with. */
@@ -133,7 +134,7 @@ static MAYBE_UNUSED void scramble_model(struct sl_model *m)
         for (int k = 0; k < SL_MAX_PARAMETERS; k++) {
             struct sl_parameter *p = &m->layer[i].parameter[k];
             for (size_t e = 0; e < (size_t)p->n_rows * p->n_columns; e++) {
-                p->value[e] += (sl_real)(0.2 * noise(i * 8 + key_of(&m->layer[i], k), e));
+                p->value[e] += (sl_real)(0.2 * noise(seed_of(m, i, k), e));
             }
         }
     }

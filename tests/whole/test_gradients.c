@@ -250,7 +250,7 @@ static void check_parameter(struct world *w, const char *variant, uint32_t layer
 {
     bool vanishes = w->model.layer[layer].bias_vanishes && k < SL_MAX_OWN_PARAMETERS &&
                     w->model.layer[layer].kind->parameter[k].is_output_bias;
-    uint64_t seed = layer * 8 + key_of(&w->model.layer[layer], k);
+    uint64_t seed = seed_of(&w->model, layer, k);
     OWNED(probe_close) struct probe probe;
     probe_open(w, variant, layer, k, &probe);
     if (vanishes ? probe.size != 0 : probe.size < MIN_GRADIENT) {
