@@ -143,9 +143,14 @@ TEST(test_other_ranks)
         assert_int_equal(pe->importance.costs != NULL && pe->importance.room != NULL, near);
         assert_int_equal(pe->block[1].request != NULL, near);
         assert_int_equal(pe->block[1].edge_offsets != NULL || pe->block[1].inverse != NULL, here);
+        assert_int_equal(pe->block[1].of_sample && pe->block[1].edge_weights != NULL, here);
         assert_int_equal(pe->frontier != NULL || pe->index != NULL || pe->marks != NULL, here);
         assert_int_equal(pe->importance.candidates != NULL || pe->importance.bounds != NULL, here);
     }
+    sl_slot_close(&slot);
+    data.shards.weighs_edges = true; /* the dataset's weights are factors of the sample's */
+    expect_ok(sl_slot_open(&shape, &slot));
+    assert_true(slot.pe[1].block[1].edge_weights != NULL && !slot.pe[1].block[1].of_sample);
     sl_slot_close(&slot);
     close_data(&data);
     fixture_stop();
