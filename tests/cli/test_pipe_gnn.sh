@@ -74,8 +74,10 @@ wanted=$(losses --stages 1 --chunks 8)
 [[ $(head -1 <<<"$wanted") != $(tail -1 <<<"$wanted") ]] || complain "the loss stays where it is: $wanted"
 same 'more stages' --stages 4 --chunks 8 --watchdog 60
 same 'a cut of my own' --stages-cut 1,3 --chunks 8 --recompute
-grep -q '^stages    of 1, 2, 1 layers$' <("$program" --dataset made --data-path . --cache none --model gcn --layers 4 --hidden 24 --epochs 1 \
-    --stages-cut 1,3 --chunks 8) || complain '--stages-cut cuts elsewhere'
+for last in '0 1' '2 3'; do # output layers, layers of the last stage
+    grep -q "^stages    of 1, 2, ${last#* } layers$" <("$program" --dataset made --data-path . --cache none --model gcn --layers 4 --hidden 24 --epochs 1 \
+        --stages-cut 1,3 --chunks 8 --output-layers "${last% *}") || complain "--stages-cut cuts elsewhere with --output-layers ${last% *}"
+done
 same 'another scheduler' --stages 2 --chunks 8 --sched eager
 same 'recomputation' --stages 2 --chunks 8 --recompute
 same 'recomputation in one stage' --stages 1 --chunks 8 --recompute
