@@ -164,9 +164,12 @@ for kind in "--model sage --edge-weights factor" "--model gcn --sampler labor --
     links_of linked $kind --split random:80,10,10 --pes 2 --batch-size 60 >b
     differ "drawn links, $kind"
 done
-links_of unweighted --model sage --pes 2 --batch-size 60 >a
-links_of unweighted --model sage --edge-weights factor --pes 2 --batch-size 60 >b
-same "links, weights of 1"
+cp -r unweighted twice && awk -F, '{ print; print $2 "," $1 }' unweighted/split/drawn/train.csv >twice/split/drawn/train.csv
+for listed in unweighted twice; do
+    links_of $listed --model sage --pes 2 --batch-size 60 >a
+    links_of $listed --model sage --edge-weights factor --pes 2 --batch-size 60 >b
+    same "links, weights of 1, $listed"
+done
 links_of ones --model sage --split random:80,10,10 --pes 2 --batch-size 60 >a
 links_of ones --model sage --edge-weights factor --split random:80,10,10 --pes 2 --batch-size 60 >b
 same "drawn links, weights of 1"
