@@ -7,8 +7,9 @@
  *   split/NAME/valid_neg.csv.gz, test_neg.csv.gz           pairs that are no links; may be missing
  *   split/NAME/valid_head_neg.npy, valid_tail_neg.npy      negatives of each link, of test, too; may be missing
  *
- * Each file may also be .csv, or .npy of shape (2, n) or (n, 2). The training links are the graph, and not
- * the edges of raw/, which may contain the links to find. If raw/ has weights, a training link has that of its edge.
+ * Each file may also be .csv, or .npy of shape (2, n) or (n, 2). The training links are the graph. The
+ * edges of raw/ are not read as such: they may contain the links to find. If raw/ has weights, a training link has the
+ * weight of its edge.
  *
  * Negatives of each link are ids, of shape (links, K): row i has the vertices that replace the head, or the tail, of
  * link i. OGB's ogbl-citation2 (tails) and ogbl-wikikg2 (both) have such. Each link is ranked among its own negatives.

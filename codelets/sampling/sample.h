@@ -37,7 +37,7 @@
  *   edge_offsets    D + 1  edges of destination d: edge_offsets[d] .. edge_offsets[d + 1] - 1, ordered by the
  *                          source's dataset id.
  *   edge_sources    E      position of each edge's source among the T sources.
- *   back_offsets    T + 1  if gradients return to sources: the same block transposed: edges of source t.
+ *   back_offsets    T + 1  if gradients return to sources, the transposed block: edges of source t.
  *   back_rows       E      destination of each edge, ascending.
  *   request                the ids of the T sources, ascending, as a list by owner.
  *   edge_weights    E      if sums use weights: the weight of each edge, in the order of edge_sources.

@@ -36,8 +36,8 @@
  * list, lse_d = ln sum w exp(e), and a = w exp(e - lse). Z is the sum of a u_s, and backward is that without weights.
  * So numerator and denominator each estimate the sum over all in-neighbours without bias.
  *
- * Edges without relations may have rows f [F] of features. Then x = er_d + el_s + V f of the edge, V [K x F], as in
- * PyTorch Geometric's GATConv with edge_dim and fill_value 0: the own term has no features, and Z does not read them.
+ * Edges without relations may have rows f [F] of features. Then x = er_d + el_s + V f of the edge, V [K x F]. The own
+ * term has no features, and Z does not read them, as in PyTorch Geometric's GATConv with edge_dim and fill_value 0.
  * GV = sum over edges of gx f^T. Sides collects gv_d [K x F], the sum over the edges of a destination.
  *
  * Sources have positions as in codelets/sums/aggregate.h. Frontiers nest: destination i of a PE is row i of its own

@@ -7,8 +7,8 @@
  * (--edge-features concat) the score of an edge has the further term attn_edge . (f W_edge), as in PyTorch Geometric's
  * GATConv with edge_dim and fill_value 0.
  *
- *   derive    W' = [W | W attn_src | W attn_dst], once a step, so that one product computes u and both scores; the
- *             score of an edge is a product of f with W_edge attn_edge
+ *   derive    W' = [W | W attn_src | W attn_dst], once a step: one product then computes u and both scores. And
+ *             W_edge attn_edge: its product with f is the score of an edge
  *   forward   U = h W' travels; z = h_self W_skip + b + attention of U
  *   backward  the gradients of U travel back, and those of W_edge attn_edge are summed; gh = gU W'^T, then
  *             += gz W_skip^T on the self rows */

@@ -45,8 +45,8 @@ extern const struct sl_layer_kind sl_rgat;       /* sl_gat for each relation */
 extern const struct sl_layer_kind sl_resgcn;     /* Li et al. 2020, with graph convolutions */
 
 /* First and last layers, which do not aggregate: z = h W + b for every row. sl_linear_in and sl_linear_out are linear.
- * sl_activated_in ends in an activation; sl_dense_out, too, unless it is the last layer. sl_normed_out applies layer
- * norm, activation and dropout to its input first. */
+ * sl_activated_in and sl_dense_out end in an activation, except in a last layer. sl_normed_out first applies layer
+ * norm, activation and dropout to its input. */
 extern const struct sl_layer_kind sl_linear_in;
 extern const struct sl_layer_kind sl_activated_in;
 extern const struct sl_layer_kind sl_vectors_in; /* as sl_activated_in, for --input-layer */
