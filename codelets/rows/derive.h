@@ -19,7 +19,8 @@
  *     With R relations this holds for each. W [F x RH], src and dst [1 x RH], and OUT [F x R(H + 2 K)] have R slabs
  *     side by side.
  *
- *   scores (features of edges, codelets/sums/attend.h): V = (W A_src)^T, V [K x F], of the same W and src with R = 1
+ *   scores (features of edges, codelets/sums/attend.h): V = (W A_src)^T, V [K x F], of the same W and src with R = 1.
+ *   R relations of K heads are RK heads: the W_r and the src_r stand side by side
  *     backward, k = c / D               GW[f, c] = GV[k, f] src[c],  GSRC[c] = sum_f GV[k, f] W[f, c]
  *
  * All matrices are row-major. Gradients are overwritten.

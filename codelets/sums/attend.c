@@ -104,19 +104,22 @@ SL_INLINE void weigh(uint32_t n_heads, const sl_real *restrict el, const sl_real
     }
 }
 
-/* A term: the slab of a source, and what its edge brings. NULL: no features. */
+/* A term: the slab of a source, and what its edge brings. features NULL: none. v: of the relation. */
 struct term {
     const void *row;
     struct edge edge;
     const struct sl_edge_scores *scores;
-    const sl_real *features;
+    const sl_real *features, *v;
 };
 
-SL_INLINE struct term term_of(const void *row, struct edge edge, const struct sl_edge_scores *scores, uint64_t e)
+/* The term of edge e, by relation r. */
+SL_INLINE struct term term_of(struct sl_heads heads, const void *row, struct edge edge,
+                              const struct sl_edge_scores *scores, uint32_t r, uint64_t e)
 {
-    struct term term = {row, edge, scores, NULL};
+    struct term term = {row, edge, scores, NULL, NULL};
     if (scores != NULL) {
         term.features = scores->table + (size_t)scores->rows[e] * scores->n_columns;
+        term.v = scores->v + (size_t)r * heads.n_heads * scores->n_columns;
     }
     return term;
 }
@@ -124,7 +127,7 @@ SL_INLINE struct term term_of(const void *row, struct edge edge, const struct sl
 /* The same of a destination itself. */
 SL_INLINE struct term own_term(const void *row)
 {
-    return (struct term){row, plain_edge, NULL, NULL};
+    return (struct term){row, plain_edge, NULL, NULL, NULL};
 }
 
 /* el of a term's row, and the score of its edge. */
@@ -137,7 +140,7 @@ SL_INLINE const sl_real *scores_of(enum sl_dtype dtype, struct sl_heads heads, c
     }
     const uint32_t n = term->scores->n_columns;
     for (uint32_t k = 0; k < heads.n_heads; k++) {
-        room[k] = el[k] + sl_row_dot(n, term->scores->v + (size_t)k * n, term->features);
+        room[k] = el[k] + sl_row_dot(n, term->v + (size_t)k * n, term->features);
     }
     return room;
 }
@@ -203,6 +206,7 @@ SL_INLINE struct walk walk_of(const struct attended *rows)
 /* The edges of one destination, or its edges of one relation. */
 struct list {
     uint64_t first, end;
+    uint32_t relation;
     const void *self; /* the destination's slab */
     const void *kept[KEPT];
 };
@@ -212,6 +216,7 @@ struct list {
 SL_INLINE void take_list(enum sl_dtype dtype, const struct attended *rows, const void *own, uint32_t r, uint64_t begin,
                          uint64_t end, struct list *list)
 {
+    list->relation = r;
     list->self = slab_of(dtype, rows->heads, own, r);
     list->first = begin;
     list->end = rows->heads.n_relations > 0 ? begin : end;
@@ -239,24 +244,29 @@ SL_INLINE struct term edge_term(enum sl_dtype dtype, const struct walk *walk, co
 {
     const struct sl_edges *edges = &walk->rows->edges;
     const void *row = e - list->first < KEPT ? list->kept[e - list->first] : source_row(dtype, walk->rows, e);
-    return term_of(row == list->self && walk->rows->heads.n_relations == 0 ? NULL : row,
-                   edge_at(edges->edge_weights, edges->shares, e), edges->scores, e);
+    return term_of(walk->rows->heads, row == list->self && walk->rows->heads.n_relations == 0 ? NULL : row,
+                   edge_at(edges->edge_weights, edges->shares, e), edges->scores, list->relation, e);
 }
 
 /* First walk over a list that is not empty. top: the largest el of each head, with the score of its edge. */
 SL_INLINE void meet(enum sl_dtype dtype, struct walk *walk, struct list *list, sl_real *restrict top)
 {
     const struct sl_heads heads = walk->rows->heads;
-    const void *first = heads.n_relations > 0 ? source_row(dtype, walk->rows, list->first) : list->self;
+    const struct sl_edge_scores *scores = walk->rows->edges.scores;
+    struct term term = own_term(list->self);
     sl_real room[SL_MAX_HEADS];
-    memcpy(top, el_of(dtype, heads, first, room), heads.n_heads * sizeof *top);
+    if (heads.n_relations > 0) {
+        const void *first = source_row(dtype, walk->rows, list->first);
+        term = term_of(heads, first, plain_edge, scores, list->relation, list->first);
+    }
+    memcpy(top, scores_of(dtype, heads, &term, room), heads.n_heads * sizeof *top);
     for (uint64_t e = list->first; e < list->end; e++) {
         const uint64_t ahead = sl_min_u64(walk->n, e + SL_ROWS_AHEAD);
         for (; walk->known < ahead; walk->known++) {
             sl_row_fetch(source_row(dtype, walk->rows, walk->known), sl_dtype_bytes(dtype, sl_heads_slab(heads)));
         }
         const void *row = source_row(dtype, walk->rows, e);
-        const struct term term = term_of(row, plain_edge, walk->rows->edges.scores, e);
+        term = term_of(heads, row, plain_edge, scores, list->relation, e);
         const sl_real *restrict el = scores_of(dtype, heads, &term, room);
         if (e - list->first < KEPT) {
             list->kept[e - list->first] = row;
@@ -390,7 +400,7 @@ SL_INLINE void add_to_tile(enum sl_dtype dtype, struct sl_heads heads, const str
     sl_real el = el_of(dtype, heads, term->row, room)[tile->head];
     if (term->features != NULL) {
         const uint32_t n = term->scores->n_columns;
-        el += sl_row_dot(n, term->scores->v + (size_t)tile->head * n, term->features);
+        el += sl_row_dot(n, term->v + (size_t)tile->head * n, term->features);
     }
     const double weight = (double)sl_exp_nonpositive(sl_attend_score(tile->er + el) - tile->top);
     const double factor = term->edge.w == NULL ? weight : weight * (double)*term->edge.w;
@@ -650,8 +660,8 @@ SL_INLINE void add_back(enum sl_dtype dtype, const struct sl_attend_back *block,
             r = relation_of(block, e);
         }
         if (block->rows[e] != self) {
-            const struct term term = term_of(slab_of(dtype, block->heads, u, r),
-                                             edge_at(block->weights, block->shares, e), back_scores(block), e);
+            const struct term term = term_of(block->heads, slab_of(dtype, block->heads, u, r),
+                                             edge_at(block->weights, block->shares, e), back_scores(block), r, e);
             add_back_term(dtype, block, block->rows[e], r, &term, &batch, gu + r * step);
         }
     }

@@ -36,9 +36,10 @@
  * list, lse_d = ln sum w exp(e), and a = w exp(e - lse). Z is the sum of a u_s, and backward is that without weights.
  * So numerator and denominator each estimate the sum over all in-neighbours without bias.
  *
- * Edges without relations may have rows f [F] of features. Then x = er_d + el_s + V f of the edge, V [K x F]. The own
- * term has no features, and Z does not read them, as in PyTorch Geometric's GATConv with edge_dim and fill_value 0.
- * GV = sum over edges of gx f^T. Sides collects gv_d [K x F], the sum over the edges of a destination.
+ * Edges may have rows f [F] of features. Then x = er_d + el_s + V f of the edge, V [K x F], or V [RK x F] with the K
+ * rows of each relation. The own term has no features, and Z does not read them, as in PyTorch Geometric's GATConv with
+ * edge_dim and fill_value 0. GV = sum over edges of gx f^T. Sides collects gv_d [RK x F], the sum over the edges of a
+ * destination.
  *
  * Sources have positions as in codelets/sums/aggregate.h. Frontiers nest: destination i of a PE is row i of its own
  * rows of U. An edge from that row is an edge from d to d. The rows of a chunk of destinations lie within one chunk of
@@ -70,7 +71,7 @@ struct sl_heads {
 struct sl_edge_scores {
     uint32_t n_columns;   /* F */
     const sl_real *table; /* rows of F */
-    const sl_real *v;     /* [K x F] */
+    const sl_real *v;     /* [RK x F] */
     const uint32_t *rows; /* the rows of the edges, in the order of their lists */
 };
 
@@ -143,7 +144,7 @@ SL_DECLARE_LAUNCHER(void, sl_attend_forward, struct sl_heads heads, const struct
                     sl_real *z_out, sl_real *lse_out);
 
 /* gz [n_rows x H]; lse: the result of forward. Overwrites sides_out [n_rows x 4RK] and, with features of edges, gv_out
- * [n_rows x KF]. */
+ * [n_rows x RKF]. */
 SL_DECLARE_LAUNCHER(void, sl_attend_sides, struct sl_heads heads, const struct sl_edges *edges, const sl_real *gz,
                     const sl_real *lse, sl_real *sides_out, sl_real *gv_out);
 
@@ -186,7 +187,7 @@ SL_DECLARE_LAUNCHER(void, sl_attend_own, const struct sl_attend_back *block, uin
 /* The features of a part's edges, for static attention. v NULL: none. */
 struct sl_edge_score_handles {
     starpu_data_handle_t table; /* [? x F] */
-    starpu_data_handle_t v;     /* [1 x KF] */
+    starpu_data_handle_t v;     /* [1 x RKF] */
     starpu_data_handle_t rows;  /* uint32: of the part's edges; blocks have their own */
 };
 
@@ -210,7 +211,7 @@ struct sl_attend_targets {
 enum sl_status sl_attend_forward_submit(const struct sl_task_args *head, const struct sl_attend_targets *to, int beta,
                                         starpu_data_handle_t z, starpu_data_handle_t lse);
 
-/* What sides computes. gr and ga [D x H]: of dynamic attention, else NULL. gv [D x KF]: of features of edges. */
+/* What sides computes. gr and ga [D x H]: of dynamic attention, else NULL. gv [D x RKF]: of features of edges. */
 struct sl_attend_sides {
     starpu_data_handle_t sides; /* [D x sl_attend_side] */
     starpu_data_handle_t gr, ga, gv;

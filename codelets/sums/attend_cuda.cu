@@ -73,7 +73,7 @@ static inline __device__ struct term with_edge(struct term term, const float *we
     return term;
 }
 
-/* The score of edge e: head k of V times its features; 0 without features. */
+/* The score of edge e: row k of V times its features; 0 without features. */
 static inline __device__ sl_real edge_score(const struct sl_edge_scores &scores, uint64_t e, uint32_t k)
 {
     sl_real sum = 0;
@@ -108,7 +108,7 @@ template <typename Edges> struct attention {
     const float *shares;       /* the same, inside the softmax */
     struct sl_heads heads;
     uint32_t width;               /* columns of a head */
-    struct sl_edge_scores scores; /* of edges without relations; v NULL: none */
+    struct sl_edge_scores scores; /* v NULL: none */
 
     /* The whole list of a destination; item i is one of its heads. out: without columns of the head. */
     __device__ struct item item_of(uint32_t i, sl_real *out, uint32_t out_columns) const
@@ -161,11 +161,20 @@ template <typename Edges> struct attention {
     {
         return sl_wide(__ldg(slab + heads.n_columns + it.head));
     }
-    /* el of term j, whose slab is given, and the score of its edge. */
-    __device__ sl_real el_at(const struct item &it, const U *slab, uint64_t j) const
+    /* Whether term j has features, and the edge of such a term. */
+    __device__ bool has_features(uint64_t j) const
+    {
+        return scores.v != nullptr && (relations != nullptr || j > 0);
+    }
+    __device__ uint64_t edge_at(const struct item &it, uint64_t j) const
+    {
+        return it.first + j - (relations == nullptr);
+    }
+    /* el of term j, whose slab is that of relation r, and the score of its edge. */
+    __device__ sl_real el_at(const struct item &it, const U *slab, uint64_t j, uint32_t r) const
     {
         const sl_real x = el(it, slab);
-        return scores.v == nullptr || j == 0 ? x : x + edge_score(scores, it.first + j - 1, it.head);
+        return has_features(j) ? x + edge_score(scores, edge_at(it, j), r * heads.n_heads + it.head) : x;
     }
     __device__ sl_real lse_of(const struct item &it, uint32_t r) const
     {
@@ -178,7 +187,7 @@ template <typename Edges> struct attention {
         if (from == nullptr) {
             return {nullptr, 0, 0, 0, 0};
         }
-        const sl_real x = er(it, r) + el_at(it, from, j);
+        const sl_real x = er(it, r) + el_at(it, from, j, r);
         const sl_real weight = sl_attend_weight(x, sl_attend_bonus(shares, it.first + j), lse_of(it, r));
         return with_edge({from + it.head * width, weight, weight * sl_attend_slope(x), 1, 1}, weights, it.first + j);
     }
@@ -235,7 +244,7 @@ template <typename U> struct side_dots : kind<U, sl_real, sl_real, false, true> 
     }
 };
 
-/* gv of destinations: the features of the edges, weighted with gx = a (da - c) slope. */
+/* gv of destinations, by relation: the features of the edges, weighted with gx = a (da - c) slope. */
 template <typename U> struct feature_sums : kind<sl_real, sl_real, sl_real, true, false> {
     struct attention<sl_block_edges<U>> to;
     const sl_real *gz, *sides;
@@ -243,24 +252,32 @@ template <typename U> struct feature_sums : kind<sl_real, sl_real, sl_real, true
 
     __device__ struct item item_of(uint32_t i) const
     {
-        return to.item_of(i, gv, to.heads.n_heads * to.scores.n_columns);
+        const uint32_t slab = to.heads.n_heads * to.scores.n_columns;
+        struct item it = to.run_of(i, gv, sl_heads_slabs(to.heads) * slab);
+        it.out = (sl_real *)it.out + it.relation * slab;
+        return it;
     }
     __device__ struct term term_of(const struct item &it, uint64_t j) const
     {
-        const U *from = to.row(it, j, 0);
-        if (from == nullptr || j == 0) {
+        const uint32_t r = it.relation;
+        const U *from = to.row(it, j, r);
+        if (from == nullptr || !to.has_features(j)) {
             return {nullptr, 0, 0, 0, 0};
         }
-        const sl_real x = to.er(it, 0) + to.el_at(it, from, j);
+        const uint64_t e = to.edge_at(it, j);
+        const sl_real x = to.er(it, r) + to.el_at(it, from, j, r);
+        const sl_real w = to.weights == nullptr ? 1 : (sl_real)__ldg(to.weights + e);
         const sl_real *g = gz + (size_t)it.row * to.heads.n_columns + it.head * to.width;
         sl_real da = 0;
         for (uint32_t c = 0; c < to.width; c++) {
             da += __ldg(g + c) * sl_wide(__ldg(from + it.head * to.width + c));
         }
-        const sl_real c = __ldg(sides + ((size_t)it.row * 4 + 2) * to.heads.n_heads + it.head);
-        const sl_real gx = sl_attend_weight(x, 0, to.lse_of(it, 0)) * (da - c) * sl_attend_slope(x);
+        const size_t slab = (size_t)it.row * sl_heads_slabs(to.heads) + r;
+        const sl_real c = __ldg(sides + (4 * slab + 2) * to.heads.n_heads + it.head);
+        const sl_real a = sl_attend_weight(x, sl_attend_bonus(to.shares, e), to.lse_of(it, r));
+        const sl_real gx = a * (w * da - c) * sl_attend_slope(x);
         const struct sl_edge_scores &scores = to.scores;
-        return {scores.table + (size_t)__ldg(scores.rows + it.first + j - 1) * scores.n_columns, gx, 0, 0, 1};
+        return {scores.table + (size_t)__ldg(scores.rows + e) * scores.n_columns, gx, 0, 0, 1};
     }
     __device__ const sl_real *factor_of(const struct item &) const
     {
@@ -331,8 +348,8 @@ template <typename U, typename T, bool SHORT = false> struct transposed : kind<s
     /* The term of edge e, from destination d. */
     __device__ struct term edge_term(const struct item &it, uint32_t d, uint64_t e) const
     {
-        return with_edge(term_at(it, d, sl_attend_bonus(block.shares, e), edge_score(block.scores, e, it.head)),
-                         block.weights, e);
+        const sl_real score = edge_score(block.scores, e, it.relation * block.heads.n_heads + it.head);
+        return with_edge(term_at(it, d, sl_attend_bonus(block.shares, e), score), block.weights, e);
     }
     __device__ const U *factor_of(const struct item &it) const
     {
@@ -459,18 +476,18 @@ static inline __device__ struct scored both(struct scored x, struct scored y, sl
                      y.sum * sl_exp_nonpositive(sl_attend_score(er + y.top) - e)};
 }
 
-/* One lane's share of the n terms from number `begin` on. Each lane begins with the el of the item's first term and an
- * empty sum, so no infinities occur. */
+/* One lane's share of the n terms from number `begin` on. Each lane begins with the score of the item's first term and
+ * an empty sum, so no infinities occur. */
 template <typename Edges>
 static inline __device__ struct scored score_terms(const struct attention<Edges> &to, const struct item &it,
                                                    uint64_t begin, uint32_t n, sl_real er)
 {
-    struct scored all = {to.el(it, to.row(it, 0, it.relation)), 0};
+    struct scored all = {to.el_at(it, to.row(it, 0, it.relation), 0, it.relation), 0};
     for (uint32_t j = threadIdx.x % SCORE_LANES; j < n; j += SCORE_LANES) {
         const typename Edges::source *row = to.row(it, begin + j, it.relation);
         if (row != nullptr) {
             const sl_real share = to.shares == nullptr ? 1 : (sl_real)__ldg(to.shares + it.first + begin + j);
-            all = both(all, {to.el_at(it, row, begin + j), share}, er);
+            all = both(all, {to.el_at(it, row, begin + j, it.relation), share}, er);
         }
     }
     return all;
@@ -994,7 +1011,7 @@ enum sl_status sl_attend_sides_cuda(cudaStream_t stream, struct sl_heads heads, 
         const struct feature_sums<decltype(u)> features = {
             {}, list.to, gz, sides_out, gv_out
         };
-        return start_sums("sl_attend_sides: features", stream, features, edges->n_rows * heads.n_heads,
+        return start_sums("sl_attend_sides: features", stream, features, edges->n_rows * sl_heads_scores(heads),
                           {heads.n_heads * width, heads.n_heads, 0}, 0,
                           (uintptr_t)edges->scores->table | (uintptr_t)gv_out);
     });

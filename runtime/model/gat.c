@@ -42,8 +42,11 @@ static struct derivation find_derivation(const struct sl_layer_pass *lp, uint32_
     }
     if (layer->n_edge_features > 0) {
         d.scores = &layer->parameter[layer->kind->derived_scores];
-        d.edges = (struct sl_derive_attention_layer){
-            .n_heads = layer->n_heads, .n_slabs = 1, .w = d.from[3]->value_handle, .src = d.from[4]->value_handle};
+        d.edges = (struct sl_derive_attention_layer){/* the heads of all relations */
+                                                     .n_heads = layer->n_heads,
+                                                     .n_slabs = 1,
+                                                     .w = d.from[3]->value_handle,
+                                                     .src = d.from[4]->value_handle};
     }
     d.layer = (struct sl_derive_attention_layer){.n_heads = layer->n_heads / n_slabs,
                                                  .n_slabs = n_slabs,
@@ -126,16 +129,23 @@ static enum sl_status self_rows(const struct sl_layer_pass *lp, uint32_t p)
     return SL_OK;
 }
 
-static enum sl_status backward(const struct sl_layer_pass *lp)
+/* The layer's backward pass around `inner`, which runs `sides`. */
+static enum sl_status with_scores(const struct sl_layer_pass *lp, enum sl_status (*inner)(const struct sl_layer_pass *))
 {
     const bool featured = lp->layer->n_edge_features > 0;
     if (featured) {
         SL_CHECK(sl_layer_pass_shape_all(lp, SL_ROWS_GINNER));
     }
-    SL_CHECK(lp->pass->source->send_back(lp));
+    SL_CHECK(inner(lp));
     if (featured) {
         SL_CHECK(sl_each_chunk(lp, score_gradient));
     }
+    return SL_OK;
+}
+
+static enum sl_status backward(const struct sl_layer_pass *lp)
+{
+    SL_CHECK(with_scores(lp, lp->pass->source->send_back));
     if (lp->layer->skips) {
         SL_CHECK(sl_each_chunk(lp, skip_gradient));
     } else {
@@ -214,14 +224,30 @@ const struct sl_layer_kind sl_gat = {
  *
  *   derive    W' has a slab [W_r | W_r attn_src_r | W_r attn_dst_r] for each relation
  *   forward   U = h W' travels; z = h_self W_0 + b + attention of U (codelets/sums/attend.h)
- *   backward  the gradients of U travel back; gh = gU W'^T, then += gz W_0^T on the self rows */
+ *   backward  the gradients of U travel back; gh = gU W'^T, then += gz W_0^T on the self rows
+ *
+ * Features of edges enter the scores as above, by matrices and vectors of the edge's relation. */
 
-enum { R_DERIVED = SL_SAGE_NEIGH, R_WEIGHT = SL_SAGE_PARAMETERS, R_SOURCE, R_TARGET, R_PARAMETERS };
+enum {
+    R_DERIVED = SL_SAGE_NEIGH,
+    R_WEIGHT = SL_SAGE_PARAMETERS,
+    R_SOURCE,
+    R_TARGET,
+    R_EDGES,
+    R_EDGE_SOURCE,
+    R_SCORES = SL_GAT_SCORES,
+    R_PARAMETERS
+};
 
 static enum sl_status forward_by_relation(const struct sl_layer_pass *lp)
 {
     SL_CHECK(sl_layer_pass_shape_all(lp, SL_ROWS_SCALES));
     return sl_sage_forward(lp);
+}
+
+static enum sl_status backward_by_relation(const struct sl_layer_pass *lp)
+{
+    return with_scores(lp, sl_sage_backward);
 }
 
 /* Names as in rgcn.c, attention vectors as above. An array of all relations is a stack of those of GATConv. */
@@ -239,15 +265,23 @@ const struct sl_layer_kind sl_rgat = {
          [R_SOURCE] =
              {SL_SHAPE_HEADS, {{"layers.#.attn_l", false}, {"convs.#.att_src", false}}, .key = 5, .by_derived = true},
          [R_TARGET] =
-             {SL_SHAPE_HEADS, {{"layers.#.attn_r", false}, {"convs.#.att_dst", false}}, .key = 6, .by_derived = true}},
+             {SL_SHAPE_HEADS, {{"layers.#.attn_r", false}, {"convs.#.att_dst", false}}, .key = 6, .by_derived = true},
+         [R_EDGES] = {SL_SHAPE_EDGE_SLABS,
+                      {{"layers.#.edge_weight", false}, {"convs.#.edge_weight", false}},
+                      .key = 8,
+                      .by_derived = true},
+         [R_EDGE_SOURCE] =
+             {SL_SHAPE_EDGE_HEADS, {{"layers.#.attn_edge", 0}, {"convs.#.att_edge", 0}}, .key = 9, .by_derived = true},
+         [R_SCORES] = {.shape = SL_SHAPE_EDGE_SCORES}},
     .n_parameters = R_PARAMETERS,
     .derived = R_DERIVED,
+    .derived_scores = R_SCORES,
     .sum = &sl_sum_attention_by_relation,
     .reads_narrow = true,
     .rows = rows,
     .shape = shape,
     .forward = forward_by_relation,
-    .backward = sl_sage_backward,
+    .backward = backward_by_relation,
     .derive = derive,
     .derive_back = derive_back,
 };

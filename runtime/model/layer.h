@@ -131,9 +131,10 @@ enum sl_parameter_shape {
     /* The same of the layer's bases. */
     SL_SHAPE_BASES,
     /* For features of edges, if the layer reads them: a matrix of n_edge_features rows and n_out columns, initialised
-     * likewise. EDGE_RELATIONS: such a matrix for each relation, one above the other. */
+     * likewise. EDGE_RELATIONS: such a matrix for each relation, one above the other. EDGE_SLABS: side by side. */
     SL_SHAPE_EDGES,
     SL_SHAPE_EDGE_RELATIONS,
+    SL_SHAPE_EDGE_SLABS,
     /* Relations x bases, Xavier uniform. */
     SL_SHAPE_COMPONENTS,
     /* Relations x n_out, Xavier uniform with gain sqrt 2. */

@@ -103,7 +103,7 @@ static enum sl_status open_own(uint64_t seed, uint32_t i, uint32_t k, struct sl_
         kind->shape == SL_SHAPE_COMPONENTS || kind->shape == SL_SHAPE_RELATION_ROWS) {
         initialise_matrices(&draw, p->n_rows, p->n_columns, p);
     }
-    if (kind->shape == SL_SHAPE_EDGES || kind->shape == SL_SHAPE_EDGE_RELATIONS) {
+    if (kind->shape == SL_SHAPE_EDGES || kind->shape == SL_SHAPE_EDGE_RELATIONS || kind->shape == SL_SHAPE_EDGE_SLABS) {
         initialise_matrices(&draw, layer->n_edge_features, layer->n_out, p);
     }
     if (kind->shape == SL_SHAPE_RELATIONS || kind->shape == SL_SHAPE_BASES) {
@@ -233,12 +233,19 @@ static void shape_parameters(struct sl_layer *layer)
         case SL_SHAPE_BASES: shape_stack(layer, layer->n_bases, p); break;
         case SL_SHAPE_EDGES: p->n_rows = layer->n_edge_features; break;
         case SL_SHAPE_EDGE_RELATIONS: p->n_rows = layer->n_edge_features * layer->n_relations; break;
+        case SL_SHAPE_EDGE_SLABS:
+            p->n_rows = layer->n_edge_features;
+            p->n_columns *= layer->n_relations;
+            break;
         case SL_SHAPE_COMPONENTS:
             p->n_rows = layer->n_relations;
             p->n_columns = layer->n_bases;
             break;
         case SL_SHAPE_HEADS: p->n_columns *= sl_layer_slabs(layer); break;
-        case SL_SHAPE_EDGE_HEADS: p->n_rows = layer->n_edge_features > 0; break;
+        case SL_SHAPE_EDGE_HEADS:
+            p->n_rows = layer->n_edge_features > 0;
+            p->n_columns *= sl_layer_slabs(layer);
+            break;
         case SL_SHAPE_EDGE_SCORES:
             p->n_rows = layer->n_edge_features > 0;
             p->n_columns = layer->n_heads * layer->n_edge_features;
@@ -390,6 +397,7 @@ static enum layout layout_of(const struct sl_parameter_kind *kind, enum sl_save_
     case SL_SHAPE_COMPONENTS: return MATRIX;
     case SL_SHAPE_BASES:
     case SL_SHAPE_EDGE_RELATIONS:
+    case SL_SHAPE_EDGE_SLABS:
     case SL_SHAPE_RELATIONS: return RELATIONS;
     default: return VECTOR;
     }

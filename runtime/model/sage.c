@@ -48,6 +48,12 @@ static enum sl_status finish(const struct sl_layer_pass *lp, uint32_t p, uint32_
     return SL_OK;
 }
 
+/* Attention reads features of edges in its scores instead. */
+static bool sums_edges(const struct sl_layer_pass *lp)
+{
+    return sl_layer_pass_row(lp, SL_ROWS_EDGES)->width > 0;
+}
+
 /* The share of the features of edges: z += mean(e) W_edge. */
 static enum sl_status add_edges(const struct sl_layer_pass *lp, uint32_t p, uint32_t c)
 {
@@ -75,7 +81,7 @@ static enum sl_status sum_rows(const struct sl_layer_pass *lp, uint32_t p, uint3
 static enum sl_status combine(const struct sl_layer_pass *lp, uint32_t p, uint32_t c)
 {
     SL_CHECK(sum_rows(lp, p, c));
-    if (sl_layer_pass_ends(lp) && lp->layer->n_edge_features > 0) {
+    if (sl_layer_pass_ends(lp) && sums_edges(lp)) {
         return add_edges(lp, p, c);
     }
     return SL_OK;
@@ -127,7 +133,7 @@ enum sl_status sl_sage_backward(const struct sl_layer_pass *lp)
         SL_CHECK(sl_sum_gradient(lp, NEIGH, SL_NO_PARAMETER));
     }
     SL_CHECK(sl_each_chunk(lp, self_gradient));
-    if (lp->layer->n_edge_features > 0) {
+    if (sums_edges(lp)) {
         SL_CHECK(sl_each_chunk(lp, edge_gradient));
     }
     if (lp->layer->returns) {

@@ -195,8 +195,8 @@ static const struct sl_option options[] = {
     {.name = "edge-features", .group = "model", .programs = COOP, .kind = SL_OPTION_CHOICE,
      .offset = FIELD(edge_features), .choices = "none,concat", .initial = "none",
      .help = "Use of the dataset's features of edges. none: no use. concat: a message is the in-neighbour's row with "
-             "the features of the edge beside it (sage, rgcn), or the scores of attention have them (gat)",
-     .of_model = true, .needs = "model=sage,gat,rgcn"},
+             "the features of the edge beside it (sage, rgcn), or the scores of attention have them (gat, rgat)",
+     .of_model = true, .needs = "model=sage,gat,rgcn,rgat"},
     {.name = "precision", .group = "model", .kind = SL_OPTION_CHOICE, .offset = FIELD(precision),
      .choices = "float,bf16,tf32", .initial = "float",
      .help = "Element type of rows: dense features, hidden rows, finished sums, rows that travel between PEs, chunks "

@@ -30,6 +30,12 @@ awk -v n=600 'BEGIN { srand(4); for (v = 0; v < n; v++) kind[v] = int(rand() * 4
     print "" >"marked/raw/node-feat.csv"
     for (k = 0; k < 4; k++) { u = (v + 1 + k * 150 + int(rand() * 140)) % n; print u "," v >"marked/raw/edge.csv"
         print (k == 0) "," rand() >"marked/raw/edge-feat.csv"; if (k == 0) print kind[u] >"marked/raw/node-label.csv" } } }'
+cp -r typed pointed # the same edges by relation a; relation b has one
+for t in feat label; do cp marked/raw/node-$t.csv pointed/raw/node-$t/paper/node-$t.csv; done
+for t in edge edge-feat; do
+    cp marked/raw/$t.csv pointed/raw/relations/paper___a___paper/$t.csv
+    head -n 1 marked/raw/$t.csv >pointed/raw/relations/paper___b___paper/$t.csv
+done
 
 common=(--split random:60,20,20 --layers 2 --fanout 4,4 --hidden 16 --lr 0.01 --seed 5 --quiet --cpus 2)
 # losses DATASET OPTION...: the losses and scores of a run, each with all its digits.
@@ -46,7 +52,7 @@ same()
     [[ -s a ]] && cmp -s a b || complain "$1: expected $(tr '\n' ' ' <a), found $(tr '\n' ' ' <b)"
 }
 
-for run in "plain --model sage" "typed --model rgcn" "marked --model gat --heads 4 --lr 0.03"; do
+for run in "plain --model sage" "typed --model rgcn" "marked --model gat --heads 4 --lr 0.03" "pointed --model rgat --heads 4 --lr 0.03"; do
     # shellcheck disable=SC2086 # words
     set -- $run --directed --batch-size 60 --pes 2 --dropout 0
     losses "$@" --epochs 30 --edge-features concat --save ./model --checkpoint ./kept >all
@@ -101,14 +107,14 @@ refused 'nan/raw/edge-feat.csv:7: expected' nan
 refused 'paper___b___paper/edge.csv: expected a table edge-feat beside it, as other relations have, found none' missing --model rgcn
 refused 'paper___b___paper/edge-feat.csv: expected 5 columns, as the edges of the first relation have, found 6' wide --model rgcn
 refused '^coop_sage: --edge-features: expected a dataset with features of its edges .raw/edge-feat.csv.gz., found none' without
-refused '^coop_sage: --edge-features: expected --model sage or gat or rgcn' plain --model gcn
+refused '^coop_sage: --edge-features: expected --model sage or gat or rgcn or rgat' plain --model gcn
 refused '^coop_sage: --edge-features concat cannot be used with --bases 2' typed --model rgcn --bases 2
 refused '^coop_sage: --edge-features concat cannot be used with --objective link' plain --objective link
 refuse 'edge-features' "$pipe_gnn" --dataset ./plain --edge-features concat
 ((failed == 0)) || exit 1
 
 need_mpi
-for run in "plain --model sage" "typed --model rgcn" "plain --model gat"; do
+for run in "plain --model sage" "typed --model rgcn" "plain --model gat" "typed --model rgat"; do
     # shellcheck disable=SC2086 # words
     set -- $run
     options=(--dataset "./$1" "${@:2}" "${common[@]}" --cpus 1 --cache none --pes 4 --batch-size 30 --epochs 2 --edge-features concat)

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: MIT
 # Copyright (c) 2026 the Starling authors
 """Write typed_*.json, weighted_typed_*.json and edges_*.json beside this file: rgcn, rgcn with bases and rgat on a small
-graph with relations, some with dense layers behind (DENSE), sage and rgcn with features of edges, and PyTorch's figures
-in double. Needs torch; the tests do not.
+graph with relations, some with dense layers behind (DENSE), sage, rgcn and rgat with features of edges, and PyTorch's
+figures in double. A file may have a further case, with members in place of the file's (PARTS). Needs torch; the tests do
+not.
 
 The layers are checked against PyTorch Geometric's RGCNConv and GATConv, if they are installed. With weights of edges,
 rgcn divides the weighted sum by the number of in-neighbours of the relation, and rgat multiplies after the softmax, as
@@ -18,6 +19,7 @@ from torch.nn.functional import cross_entropy, leaky_relu
 N, WIDTHS, RELATIONS, BASES, HEADS, EDGE = 24, (5, 8, 3), 4, 2, 2, 3
 LR, DECAY = 0.05, 0.01
 DENSE = {"typed_bases": 2, "typed_rgat_single": 1}  # by case, their number
+PARTS = {"weighted_typed_rgat": "edges"}  # of another seed, so that no gradient is a difference of large numbers
 
 
 def make_edges(r):
@@ -37,9 +39,9 @@ def mean(y, source, target, weights):
     return torch.zeros(N, y.shape[1]).index_add(0, target, terms) / ones.clamp(min=1)[:, None]
 
 
-def attention(u, a_source, a_target, source, target, weights):
-    """u: [N, heads, width]; a softmax over each target's edges."""
-    x = leaky_relu((u * a_source).sum(-1)[source] + (u * a_target).sum(-1)[target], 0.2)
+def attention(u, a_source, a_target, scores, source, target, weights):
+    """u: [N, heads, width]; a softmax over each target's edges. scores: of the edges' features."""
+    x = leaky_relu((u * a_source).sum(-1)[source] + (u * a_target).sum(-1)[target] + scores, 0.2)
     e = (x - x.max()).exp()
     total = torch.zeros(N, u.shape[1]).index_add(0, target, e)
     a = weights[:, None] * e / total[target]
@@ -57,8 +59,12 @@ def layer(model, p, i, h, edges, weights, features=None):
         source, target = edges[own, :2].T
         if model == "rgat":
             a_source, a_target = p[f"{i}.attn_src"][k], p[f"{i}.attn_dst"][k]
-            z = z + attention((h @ w[k]).unflatten(1, (a_source.shape[0], -1)), a_source, a_target, source, target,
-                              weights[own])
+            scores = 0
+            if features is not None:
+                y = (features[own] @ p[f"{i}.w_edge"][k]).unflatten(1, (a_source.shape[0], -1))
+                scores = (y * p[f"{i}.attn_edge"][k]).sum(-1)
+            z = z + attention((h @ w[k]).unflatten(1, (a_source.shape[0], -1)), a_source, a_target, scores, source,
+                              target, weights[own])
         elif features is not None:  # a message is [ row | features of the edge ]
             z = z + mean(torch.cat([h[source], features[own]], 1) @ torch.cat([w[k], p[f"{i}.w_edge"][k]]),
                          torch.arange(len(target)), target, weights[own])
@@ -82,6 +88,8 @@ def parameters_of(model, g, featured, n_dense):
         else:
             shapes["w_relations"] = (RELATIONS, n_in, n_out)
             shapes["attn_src"] = shapes["attn_dst"] = (RELATIONS, heads, n_out // heads)
+            if featured:
+                shapes.update(w_edge=(RELATIONS, EDGE, n_out), attn_edge=shapes["attn_src"])
         p.update({f"{i}.{k}": (torch.randn(s, generator=g) * 0.6).requires_grad_() for k, s in shapes.items()})
     for k in range(n_dense):
         n_out = WIDTHS[1] if k < n_dense - 1 else WIDTHS[2]
@@ -97,7 +105,7 @@ def listed(tensors):
     return {k: (v.detach().T if v.dim() == 2 else v.detach()).tolist() for k, v in tensors.items()}
 
 
-def check_layer(model, p, h, edges):
+def check_layer(model, p, h, edges, features):
     try:
         from torch_geometric.nn import GATConv, RGCNConv
     except ImportError:
@@ -113,20 +121,25 @@ def check_layer(model, p, h, edges):
     else:
         z = h @ p["0.w_self"] + p["0.bias"]
         for k in range(RELATIONS):
-            conv = GATConv(WIDTHS[0], WIDTHS[1] // HEADS, heads=HEADS, add_self_loops=False, bias=False)
-            conv.load_state_dict({"lin.weight": p["0.w_relations"][k].T, "att_src": p["0.attn_src"][k:k + 1],
-                                  "att_dst": p["0.attn_dst"][k:k + 1]})
-            z = z + conv(h, where[:, kinds == k])
-    assert torch.allclose(z, layer(model, p, 0, h, edges, torch.ones(len(edges))), atol=1e-12)
+            own = kinds == k
+            conv = GATConv(WIDTHS[0], WIDTHS[1] // HEADS, heads=HEADS, add_self_loops=False, bias=False,
+                           edge_dim=None if features is None else EDGE, fill_value=0.0)
+            state = {"lin.weight": p["0.w_relations"][k].T, "att_src": p["0.attn_src"][k:k + 1],
+                     "att_dst": p["0.attn_dst"][k:k + 1]}
+            if features is not None:
+                state.update({"lin_edge.weight": p["0.w_edge"][k].T, "att_edge": p["0.attn_edge"][k:k + 1]})
+            conv.load_state_dict(state)
+            z = z + conv(h, where[:, own], None if features is None else features[own])
+    assert torch.allclose(z, layer(model, p, 0, h, edges, torch.ones(len(edges)), features), atol=1e-12)
 
 
-def run(model, x, labels, train, edges, weights, features, n_dense):
-    p = parameters_of(model, torch.Generator().manual_seed(3), features is not None, n_dense)
+def run(model, x, labels, train, edges, weights, features, n_dense, seed=3):
+    p = parameters_of(model, torch.Generator().manual_seed(seed), features is not None, n_dense)
     case = {"parameters": listed(p), "losses": []}
     adam = torch.optim.Adam(p.values(), lr=LR, betas=(0.9, 0.999), eps=1e-8, weight_decay=DECAY)
     after = {}
-    if features is None:
-        check_layer(model, p, x, edges)
+    if features is None or model == "rgat":
+        check_layer(model, p, x, edges, features)
     for step in range(3):
         z = layer(model, p, 1, layer(model, p, 0, x, edges, weights, features).relu(), edges, weights, features)
         for k in range(n_dense):
@@ -151,7 +164,7 @@ x = torch.randn(N, WIDTHS[0], generator=torch.Generator().manual_seed(2))
 labels = [r.randrange(WIDTHS[-1]) for _ in range(N)]
 train = sorted(r.sample(range(N), 14))
 ones, some = torch.ones(len(edges)), make_weights(random.Random(5), edges)
-features = torch.randn(len(edges), EDGE, generator=torch.Generator().manual_seed(4)).float().double()
+features = all_features = torch.randn(len(edges), EDGE, generator=torch.Generator().manual_seed(4)).float().double()
 # Graphs with one relation, last: the layers read RELATIONS.
 cases = [("typed_" + model, model, edges, ones, None) for model in ("rgcn", "bases", "rgat")]
 cases += [("weighted_typed_" + model, model, edges, some, None) for model in ("rgcn", "bases", "rgat")]
@@ -171,6 +184,9 @@ for name, model, kept, weights, features in cases:
                "labels": labels, "train": train, "options": options,
                **run(model, x, torch.tensor(labels), torch.tensor(train), torch.tensor(kept), weights, features,
                      DENSE.get(name, 0))}
+    if name in PARTS:
+        part = run(model, x, torch.tensor(labels), torch.tensor(train), torch.tensor(kept), weights, all_features, 0, 6)
+        content[PARTS[name]] = {"edge_features": all_features.tolist(), **part}
     if weights is some:
         content["edge_weights"] = weights.tolist()
     if features is not None:

@@ -56,7 +56,8 @@ static MAYBE_UNUSED const char *parameter_name(const struct sl_layer *layer, int
     static const char *const gin[SL_MAX_PARAMETERS] = {"eps", "w1", "b1", "w2", "b2"};
     static const char *const rgcn[SL_MAX_PARAMETERS] = {"w_self", "w_neigh", "bias", "w_edge"};
     static const char *const bases[SL_MAX_PARAMETERS] = {"w_self", "bases", "bias", "components"};
-    static const char *const rgat[SL_MAX_PARAMETERS] = {"w_self", "", "bias", "w_relations", "attn_src", "attn_dst"};
+    static const char *const rgat[SL_MAX_PARAMETERS] = {"w_self",   "",         "bias",   "w_relations",
+                                                        "attn_src", "attn_dst", "w_edge", "attn_edge"};
     static const char *const others[SL_MAX_PARAMETERS] = {"w",      "bias", "attn_src", "attn_dst",
                                                           "w_skip", "",     "w_edge",   "attn_edge"};
     static const char *const gatv2[SL_MAX_PARAMETERS] = {"w_l", "w_r", "attn", "w_skip", "b_l", "b_r"};
@@ -85,15 +86,21 @@ static MAYBE_UNUSED int last_matrix(const struct sl_layer *layer)
 
 /* ---- the files ---- */
 
+/* name: a file, or "FILE/PART", the file with the members of its object PART in place of its own. */
 static MAYBE_UNUSED json_t *case_of(const char *name)
 {
     const char *top = getenv("top_srcdir");
+    const char *slash = strchr(name, '/');
+    const int n = slash != NULL ? (int)(slash - name) : (int)strlen(name);
     char path[4096];
     json_error_t error;
-    snprintf(path, sizeof path, "%s/tests/reference/%s.json", top != NULL ? top : ".", name);
+    snprintf(path, sizeof path, "%s/tests/reference/%.*s.json", top != NULL ? top : ".", n, name);
     json_t *root = json_load_file(path, 0, &error);
     if (root == NULL) {
         fail_msg("%s: %s", path, error.text);
+    }
+    if (slash != NULL) {
+        assert_int_equal(json_object_update(root, json_object_get(root, slash + 1)), 0);
     }
     return root;
 }

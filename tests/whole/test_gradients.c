@@ -124,8 +124,7 @@ static void settings_of(int model, const struct variant *v, struct sl_settings *
     out->bases = model == SL_MODEL_RGCN && v->chunks == 3 ? 2 : 0;
     const bool ends = model == SL_MODEL_GCNII || model == SL_MODEL_RESGCN; /* in a dense layer of its own */
     out->output_layers = ends ? 0 : (uint32_t)(v - variants + 2) % 3;
-    const bool reads_edges =
-        model == SL_MODEL_SAGE || model == SL_MODEL_RGCN || (model == SL_MODEL_GAT && v->heads > 1);
+    const bool reads_edges = model == SL_MODEL_SAGE || is_typed(model) || (model == SL_MODEL_GAT && v->heads > 1);
     out->edge_features =
         reads_edges && v->chunks != 3 && out->labor_iterations == 0 ? SL_EDGE_FEATURES_CONCAT : SL_EDGE_FEATURES_NONE;
     out->activation = (int)((v - variants) % 4); /* enum sl_activate_kind */

@@ -13,7 +13,7 @@
 #define WEIGHTED 3
 #define SAMPLED 4
 
-/* Columns of the features of edges without relations; 0: none. The table has TABLE rows. */
+/* Columns of the features of edges; 0: none. The table has TABLE rows. */
 static uint32_t n_features;
 #define TABLE 50
 
@@ -55,7 +55,7 @@ static void make_features(struct state *s)
 {
     const struct group *group = s->group;
     s->table = noisy((size_t)TABLE * n_features, 5);
-    s->v = noisy((size_t)s->heads.n_heads * n_features, 6);
+    s->v = noisy((size_t)sl_heads_scores(s->heads) * n_features, 6);
     for (uint32_t p = 0; p < group->n_parts; p++) {
         const struct group_block *block = &group->pe[p].block[s->hop];
         s->edges[p] = need(block->n_edges, sizeof *s->edges[p]);
@@ -141,7 +141,7 @@ static struct handles *open_hop(const struct state *s)
     of_edges = (struct sl_edge_score_handles){NULL, NULL, NULL};
     if (s->table != NULL) {
         of_edges.table = wrap(h, rows_of(s->table, TABLE, n_features));
-        of_edges.v = wrap(h, rows_of(s->v, 1, s->heads.n_heads * n_features));
+        of_edges.v = wrap(h, rows_of(s->v, 1, sl_heads_scores(s->heads) * n_features));
     }
     for (uint32_t p = 0; p < s->group->n_parts; p++) {
         const uint32_t n = s->group->pe[p].block[s->hop].n_edges;
@@ -278,10 +278,10 @@ static struct plain make_plain(const struct state *s)
                       .z = table_of(s->group, &s->gz),
                       .lse = table_of(s->group, &s->lse),
                       .gu = table_of(s->group, &s->u),
-                      .v = need((size_t)s->heads.n_heads * n_features + 1, sizeof *g.v),
+                      .v = need((size_t)sl_heads_scores(s->heads) * n_features + 1, sizeof *g.v),
                       .gv = table_of(s->group, &s->gv),
                       .table = s->table};
-    for (uint32_t i = 0; i < s->heads.n_heads * n_features; i++) {
+    for (uint32_t i = 0; i < sl_heads_scores(s->heads) * n_features; i++) {
         g.v[i] = (double)s->v[i];
     }
     for (uint32_t p = 0; p < s->group->n_parts; p++) {
@@ -313,7 +313,8 @@ static const sl_real *features_of(const struct plain *g, uint32_t i, uint32_t e)
 {
     const uint32_t from = g->source[e];
     const uint32_t to = g->destination[i];
-    return g->table == NULL || from == to ? NULL : g->table + (size_t)edge_row(from, to) * n_features;
+    const bool own = g->heads.n_relations == 0 && from == to;
+    return g->table == NULL || own ? NULL : g->table + (size_t)edge_row(from, to) * n_features;
 }
 
 /* x of entry e of list i, and head k. */
@@ -323,7 +324,7 @@ static double x_of(const struct plain *g, uint32_t i, uint32_t e, uint32_t k)
     const sl_real *f = features_of(g, i, e);
     double score = 0;
     for (uint32_t c = 0; f != NULL && c < n_features; c++) {
-        score += g->v[k * n_features + c] * (double)f[c];
+        score += g->v[(g->relation[i] * heads.n_heads + k) * n_features + c] * (double)f[c];
     }
     return g->u[slab_at(g, i, g->destination[i]) + heads.n_columns + heads.n_heads + k] +
            g->u[slab_at(g, i, g->source[e]) + heads.n_columns + k] + score;
@@ -356,9 +357,10 @@ static void add_list_and_head(struct plain *g, uint32_t i, uint32_t k)
     const uint32_t width = heads.n_columns / heads.n_heads;
     const double *gz = g->gz + (size_t)g->destination[i] * heads.n_columns + k * width;
     double *z = g->z + (size_t)g->destination[i] * heads.n_columns + k * width;
+    const uint32_t row = g->relation[i] * heads.n_heads + k; /* of V */
     const double lse = reference_lse(g, i, k);
     double c = 0;
-    g->lse[(size_t)g->destination[i] * sl_heads_scores(heads) + g->relation[i] * heads.n_heads + k] = lse;
+    g->lse[(size_t)g->destination[i] * sl_heads_scores(heads) + row] = lse;
     for (uint32_t e = g->offsets[i]; e < g->offsets[i + 1]; e++) {
         const double *u = g->u + slab_at(g, i, g->source[e]) + k * width;
         g->a[e] = g->share[e] * exp(e_of(g, i, e, k) - lse);
@@ -377,7 +379,7 @@ static void add_list_and_head(struct plain *g, uint32_t i, uint32_t k)
         gu_own[heads.n_columns + heads.n_heads + k] += gx;
         const sl_real *f = features_of(g, i, e);
         for (uint32_t j = 0; f != NULL && j < n_features; j++) {
-            g->gv[((size_t)g->destination[i] * heads.n_heads + k) * n_features + j] += gx * (double)f[j];
+            g->gv[((size_t)g->destination[i] * sl_heads_scores(heads) + row) * n_features + j] += gx * (double)f[j];
         }
         for (uint32_t j = 0; j < width; j++) {
             gu[k * width + j] += g->weight[e] * g->a[e] * gz[j];
@@ -392,7 +394,7 @@ static double evaluate(struct plain *g)
     double loss = 0;
     memset(g->z, 0, n_z * sizeof *g->z);
     memset(g->gu, 0, (size_t)g->n_vertices * sl_heads_row(g->heads) * sizeof *g->gu);
-    memset(g->gv, 0, (size_t)g->n_vertices * g->heads.n_heads * n_features * sizeof *g->gv);
+    memset(g->gv, 0, (size_t)g->n_vertices * sl_heads_scores(g->heads) * n_features * sizeof *g->gv);
     for (uint32_t i = 0; i < g->n_lists * g->heads.n_heads; i++) {
         add_list_and_head(g, i / g->heads.n_heads, i % g->heads.n_heads);
     }
@@ -542,20 +544,21 @@ TEST(test_central_differences)
 }
 
 /* The same of V. */
-static void check_differences_of_v(void)
+static void check_differences_of_v(uint32_t n_relations)
 {
     const double step = 1e-5;
-    const struct graph_shape shape = power_law(40, 20, 0, false);
+    const struct graph_shape shape = power_law(40, 20, n_relations, n_relations >= WEIGHTED);
     OWNED(free_world) struct world w;
     make_two_hops(&shape, SPLIT_NONE, 1, 15, &w);
     OWNED(free_state) struct state *s = make_state(&w.group, 1, (struct sl_heads){6, 2, 0}, 31, 31, 1);
     struct plain g = make_plain(s);
-    for (uint32_t i = 0; i < 2 * n_features; i++) {
+    const uint32_t n_v = sl_heads_scores(s->heads) * n_features;
+    for (uint32_t i = 0; i < n_v; i++) {
         const double at = g.v[i];
         double sum = 0;
         evaluate(&g);
         for (uint32_t v = 0; v < 40; v++) {
-            sum += g.gv[v * 2 * n_features + i];
+            sum += g.gv[v * n_v + i];
         }
         g.v[i] = at + step;
         const double above = evaluate(&g);
@@ -716,21 +719,28 @@ TEST(test_features)
     const struct sl_heads few = {6, 2, 0};
     const uint32_t widths[] = {1, 8, 5, 150};
     FIXTURE(3);
-    for (int i = 0; i < 4; i++) {
-        struct graph_shape shape = power_law(200, 140, 0, false);
+    for (int i = 0; i < 16; i++) {
+        const uint32_t n_relations = relation_counts[i / 4];
+        struct graph_shape shape = power_law(200, 140, n_relations, n_relations >= WEIGHTED);
         shape.self_loops = true;
-        n_features = widths[i];
+        n_features = widths[i % 4];
         OWNED(free_world) struct world w;
         make_two_hops(&shape, i % 2 ? SPLIT_METIS : SPLIT_UNEVEN, 4 + 3 * (i % 2), 20, &w);
         check_hop(&w.group, 0, few, 31, 31, 1);
         check_hop(&w.group, 1, (struct sl_heads){32, 4, 0}, 4, 2, 1);
-        check_hub(i == 0 ? 13000 : 800, 1 + (uint32_t)i % 3, 0, few);
+        check_hub(i == 0 ? 13000 : 800, 1 + (uint32_t)i % 3, n_relations, few);
         shape.directed = true;
-        check_full(&shape, SPLIT_RANDOM, 3, 4, 0);
+        if (n_relations != SAMPLED) { /* evaluation takes all in-neighbours */
+            check_full(&shape, SPLIT_RANDOM, 3, 4, 0);
+        }
     }
-    check_many_neighbours(0);
-    check_chunks(0);
-    check_differences_of_v();
+    for (int i = 0; i < 4; i += 3) {
+        check_many_neighbours(relation_counts[i]);
+        check_chunks(relation_counts[i]);
+        check_differences_of_v(relation_counts[i]);
+    }
+    check_differences_of_v(WEIGHTED);
+    check_large_scores(2);
     n_features = 0;
 }
 

@@ -134,10 +134,10 @@ static void check_backward(const struct case_ *c)
     expect_rows("GDST", c->n_vector, c->gdst, gdst, rounding(c->a.n_rows, 1));
 }
 
-/* V of the same W and src, and its gradients from noise. */
+/* V of the same W and src, with the heads of all relations, and its gradients from noise. */
 static void check_scores(const struct case_ *c)
 {
-    const uint32_t n = c->a.n_rows, h = c->a.n_columns, heads = c->a.n_heads, width = h / heads;
+    const uint32_t n = c->a.n_rows, h = c->n_vector, heads = c->a.n_heads * c->a.n_slabs, width = h / heads;
     FREED sl_real *v = poisoned((size_t)heads * n);
     FREED sl_real *gv = noisy((size_t)heads * n, 7);
     FREED double *gsrc = need(h, sizeof *gsrc);
@@ -173,9 +173,7 @@ TEST(attention)
             run_case(c);
             check_forward(c);
             check_backward(c);
-            if (c->a.n_slabs == 1) {
-                check_scores(c);
-            }
+            check_scores(c);
             free_case(c);
         }
         fixture_stop();
