@@ -273,7 +273,53 @@ static enum sl_status compare_data(struct sl_session *t, const struct sl_tensors
     return SL_OK;
 }
 
-/* held: by part, whether this rank is an owner; NULL: of all. */
+/* StarPU evicts data from a full GPU. If eviction cannot make enough room, StarPU waits forever: so check first. */
+static enum sl_status check_gpu_memory(struct sl_session *t)
+{
+    uint64_t found = t->run.gpu_bytes;
+    if (found == 0) {
+        return SL_OK;
+    }
+    t->gpu_need = sl_memory_need_gpu(t->settings, t->dataset, t->run.n_gpus * t->plan.n_ranks);
+    t->run.evaluate_on_cpus = t->gpu_need.evaluation > found;
+    SL_FAIL_IF(found < SL_GPU_PIECES_BYTES, SL_ENOMEM,
+               "a GPU: expected room for %llu MiB of data at the least, found %llu MiB; try a larger "
+               "$STARPU_LIMIT_CUDA_MEM if that is set, other GPUs ($CUDA_VISIBLE_DEVICES), or --gpus 0",
+               (unsigned long long)SL_GPU_PIECES_BYTES >> 20, (unsigned long long)found >> 20);
+    return SL_OK;
+}
+
+/* Without address space (`ulimit -v`) OpenBLAS waits forever, and so does StarPU unless sl_pool_report is set: so
+ * check first. A rank's tables are as long as for all parts. */
+static enum sl_status check_space(const struct sl_session *t)
+{
+    uint64_t bytes = sl_memory_need(t->settings, t->dataset, NULL, t->machine.n_workers, false);
+    uint64_t blas = t->machine.n_workers * SL_GEMM_SPACE_BYTES;
+    SL_FAIL_IF(!sl_limits_have_room(bytes + blas), SL_ENOMEM,
+               "the run may need %.2f GB, and %.2f GB of address space for OpenBLAS's buffers, expected as much "
+               "below the limits of `ulimit -v` and `-d`, found less: raise them, or use fewer --cpus",
+               (double)bytes / 1e9, (double)blas / 1e9);
+    return SL_OK;
+}
+
+/* Estimate the memory, and check that it is there. cuts: METIS cuts the graph in this run. */
+static enum sl_status check_memory(struct sl_session *t, bool cuts)
+{
+    uint64_t found = t->machine.topology.memory_bytes;
+    const char *variable;
+    uint64_t limit = sl_environment_memory(&variable);
+    t->memory_bytes = sl_memory_need(t->settings, t->dataset, &t->plan, t->machine.n_workers, cuts);
+    SL_FAIL_IF(limit < t->memory_bytes, SL_ENOMEM,
+               "$%s: found %llu MiB, expected at least the %llu MiB that the run may need; raise it, or unset it",
+               variable, (unsigned long long)limit >> 20, ((unsigned long long)t->memory_bytes >> 20) + 1);
+    SL_FAIL_IF(t->memory_bytes > found, SL_ENOMEM,
+               "the run may need %.2f GB and this process may use %.2f GB: use a smaller %s",
+               (double)t->memory_bytes / 1e9, (double)found / 1e9, sl_schedule_of(t->settings)->smaller);
+    SL_CHECK(check_space(t));
+    return check_gpu_memory(t);
+}
+
+/* Check the memory, then cut the graph. held: by part, whether this rank is an owner; NULL: of all. */
 static enum sl_status make_partition(struct sl_session *t, const bool *held)
 {
     const struct sl_settings *s = t->settings;
@@ -308,6 +354,7 @@ static enum sl_status make_partition(struct sl_session *t, const bool *held)
         uint64_t key = sl_cache_parts_key(dataset, (int)method, n, s->seed);
         SL_CHECK(sl_dataset_cache_file_of_arrays(s->cache, key, dataset->graph.n_vertices, stem, &file));
     }
+    SL_CHECK(check_memory(t, method == SL_PARTITION_METIS && n > 1 && (file == NULL || access(file, R_OK) != 0)));
     const struct sl_partition_rule rule = {method, s->group_size, s->seed, file, held, whole};
     return sl_partition_make(dataset, &rule, &t->partition);
 }
@@ -410,22 +457,6 @@ static enum sl_status place_parts(struct sl_session *t)
     return SL_OK;
 }
 
-/* StarPU evicts data from a full GPU. If eviction cannot make enough room, StarPU waits forever: so check first. */
-static enum sl_status check_gpu_memory(struct sl_session *t)
-{
-    uint64_t found = t->run.gpu_bytes;
-    if (found == 0) {
-        return SL_OK;
-    }
-    t->gpu_need = sl_memory_need_gpu(t->settings, t->dataset, &t->estimate.reach, t->run.n_gpus * t->plan.n_ranks);
-    t->run.evaluate_on_cpus = t->gpu_need.evaluation > found;
-    SL_FAIL_IF(found < SL_GPU_PIECES_BYTES, SL_ENOMEM,
-               "a GPU: expected room for %llu MiB of data at the least, found %llu MiB; try a larger "
-               "$STARPU_LIMIT_CUDA_MEM if that is set, other GPUs ($CUDA_VISIBLE_DEVICES), or --gpus 0",
-               (unsigned long long)SL_GPU_PIECES_BYTES >> 20, (unsigned long long)found >> 20);
-    return SL_OK;
-}
-
 /* Make the plan, the common struct of tasks, and the transport. */
 static enum sl_status open_run(struct sl_session *t)
 {
@@ -456,67 +487,6 @@ static enum sl_status open_run(struct sl_session *t)
     return sl_transport_open(s, &t->plan, SL_MAX_MODEL_LAYERS * SL_MAX_PARAMETERS, &t->transport);
 }
 
-/* Without address space (`ulimit -v`) OpenBLAS waits forever, and so does StarPU unless sl_pool_report is set: so
- * check first. */
-static enum sl_status check_space(const struct sl_session *t, uint64_t untouched)
-{
-    uint64_t blas = t->machine.n_workers * SL_GEMM_SPACE_BYTES;
-    SL_FAIL_IF(!sl_limits_have_room(t->memory_bytes + untouched + blas), SL_ENOMEM,
-               "the run may need %.2f GB, and %.2f GB of address space for OpenBLAS's buffers, expected as much "
-               "below the limits of `ulimit -v` and `-d`, found less: raise them, or use fewer --cpus",
-               (double)(t->memory_bytes + untouched) / 1e9, (double)blas / 1e9);
-    return SL_OK;
-}
-
-static enum sl_status check_need(const struct sl_session *t)
-{
-    uint64_t found = t->machine.topology.memory_bytes;
-    const char *variable;
-    uint64_t limit = sl_environment_memory(&variable);
-    SL_FAIL_IF(limit < t->memory_bytes, SL_ENOMEM,
-               "$%s: found %llu MiB, expected at least the %llu MiB that the run may need; raise it, or unset it",
-               variable, (unsigned long long)limit >> 20, ((unsigned long long)t->memory_bytes >> 20) + 1);
-    SL_FAIL_IF(t->memory_bytes > found, SL_ENOMEM,
-               "the run may need %.2f GB and this process may use %.2f GB: use a smaller %s",
-               (double)t->memory_bytes / 1e9, (double)found / 1e9, sl_schedule_of(t->settings)->smaller);
-    return SL_OK;
-}
-
-/* Estimate the memory, and check that it is there. */
-static enum sl_status check_memory(struct sl_session *t)
-{
-    struct sl_memory_need need = sl_memory_need(t->settings, t->dataset, &t->estimate);
-    t->memory_bytes = need.memory;
-    SL_CHECK(check_need(t));
-    return check_space(t, need.untouched);
-}
-
-/* The estimate before parts are made. */
-static enum sl_status check_plan(struct sl_session *t)
-{
-    const bool ranks = t->plan.n_ranks > 1;
-    t->estimate = (struct sl_memory_run){
-        .n_workers = t->machine.n_workers, .converts = t->run.has_cuda || ranks, .plan = ranks ? &t->plan : NULL};
-    if (!sl_schedule_of(t->settings)->whole_graph) {
-        SL_CHECK(sl_reach_expect(t->settings, t->dataset, &t->estimate.reach));
-        sl_dataset_drop_pages(t->dataset);
-    }
-    SL_CHECK(check_memory(t));
-    return check_gpu_memory(t);
-}
-
-/* The estimate with the actual parts of a rank. Rank 0 gets the largest need. */
-static enum sl_status check_parts(struct sl_session *t)
-{
-    if (t->plan.n_ranks == 1) {
-        return SL_OK;
-    }
-    t->estimate.partition = &t->partition;
-    SL_CHECK(check_memory(t));
-    sl_dataset_drop_pages(t->dataset);
-    return sl_ranks_max(t->memory_bytes, &t->memory_bytes);
-}
-
 /* Decide whether the first layer reads narrow features in place. Only CPU kernels do. Other ranks get rows of the
  * layers' dtype. */
 static void read_narrow(struct sl_session *t)
@@ -538,10 +508,10 @@ static enum sl_status open_shards(struct sl_session *t)
     for (uint32_t q = 0; q < t->plan.n_parts; q++) {
         held_here[q] = sl_plan_holds(&t->plan, q);
     }
+    SL_CHECK(sl_fanouts_read(&fanouts, t->dataset, &fanout_of));
     SL_CHECK(sl_ranks_rank0_first());
     SL_CHECK(make_partition(t, held));
     SL_CHECK(sl_ranks_rank0_done());
-    SL_CHECK(check_parts(t));
     if (sl_model_adds_features(s, t->dataset->features.n_columns)) {
         form = SL_FEATURES_DENSE;
     }
@@ -549,7 +519,6 @@ static enum sl_status open_shards(struct sl_session *t)
         form = SL_FEATURES_WIDE;
     }
     SL_CHECK(sl_shards_open(t->dataset, &t->partition, form, sl_settings_row_dtype(s), held, &t->shards));
-    SL_CHECK(sl_fanouts_read(&fanouts, t->dataset, &fanout_of));
     SL_CHECK(sl_shards_take_fanouts(fanout_of, s->layers, &t->shards));
     fanout_of = NULL;
     t->shards.n_outputs = t->objective.n_outputs;
@@ -603,7 +572,6 @@ static enum sl_status open_data(struct sl_session *t, const struct sl_tensors *c
     SL_TRY(st, sl_schedule_of(t->settings)->decide(t->settings, &t->machine), done);
     SL_TRY(st, sl_ranks_take_decisions(t->settings), done);
     SL_TRY(st, open_run(t), done);
-    SL_TRY(st, check_plan(t), done);
     SL_TRY(st, open_shards(t), done);
     st = open_model(t, checkpoint);
 done:

@@ -92,9 +92,8 @@ struct sl_session {
     struct sl_claims claims;        /* on the outputs */
     struct sl_checkpoint_lock lock; /* on the --checkpoint folder */
     uint32_t n_made;                /* folders of --checkpoint that were not there */
-    /* Estimated peak memory in bytes. At rank 0: of the largest rank. */
+    /* Estimated peak memory in bytes, of a rank. */
     uint64_t memory_bytes;
-    struct sl_memory_run estimate;
     /* most bytes on a GPU */
     struct sl_gpu_need gpu_need;
     /* table ranges with refused NUMA placement */

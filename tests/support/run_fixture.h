@@ -197,9 +197,7 @@ static MAYBE_UNUSED struct {
 static MAYBE_UNUSED uint64_t gpu_bytes_of(const struct sl_settings *settings, const struct sl_dataset *dataset,
                                           uint32_t n_gpus)
 {
-    struct sl_reach reach;
-    expect_ok(sl_reach_expect(settings, dataset, &reach));
-    struct sl_gpu_need need = sl_memory_need_gpu(settings, dataset, &reach, n_gpus);
+    struct sl_gpu_need need = sl_memory_need_gpu(settings, dataset, n_gpus);
     return need.evaluation > need.training ? need.evaluation : need.training;
 }
 

@@ -95,29 +95,26 @@ TEST(test_need)
     OWNED(sl_settings_free) struct sl_settings settings;
     make_settings(4, 4, &settings);
     expect_ok(sl_settings_check(&settings));
-    struct sl_memory_run of = {.n_workers = 2};
-    expect_ok(sl_reach_expect(&settings, &dataset, &of.reach));
-    struct sl_gpu_need one = sl_memory_need_gpu(&settings, &dataset, &of.reach, 1);
-    struct sl_gpu_need two = sl_memory_need_gpu(&settings, &dataset, &of.reach, 2);
-    struct sl_gpu_need four = sl_memory_need_gpu(&settings, &dataset, &of.reach, 4);
-    struct sl_gpu_need many = sl_memory_need_gpu(&settings, &dataset, &of.reach, 8);
+    struct sl_gpu_need one = sl_memory_need_gpu(&settings, &dataset, 1);
+    struct sl_gpu_need two = sl_memory_need_gpu(&settings, &dataset, 2);
+    struct sl_gpu_need four = sl_memory_need_gpu(&settings, &dataset, 4);
+    struct sl_gpu_need many = sl_memory_need_gpu(&settings, &dataset, 8);
     assert_true(one.training > two.training && two.training > four.training && four.training == many.training);
     uint64_t pieces = SL_GPU_PIECES_BYTES;
     assert_true(one.training > pieces + 4 * dataset.graph.n_edges + 12 * 3000);
-    assert_true(one.training < pieces + sl_memory_need(&settings, &dataset, &of).memory);
+    assert_true(one.training < pieces + sl_memory_need(&settings, &dataset, NULL, 2, false));
     /* The first layer narrows: projected rows and what comes of them. */
     assert_true(four.evaluation > pieces + (16 + 16) * 3000 * sizeof(sl_real));
     assert_true(four.evaluation < pieces + (100 + 16) * 3000 * sizeof(sl_real));
     /* Now the features themselves: of all rows of a sample where there may be a cache, else of destinations. */
     settings.hidden = 400;
-    struct sl_gpu_need open = sl_memory_need_gpu(&settings, &dataset, &of.reach, 4);
+    struct sl_gpu_need open = sl_memory_need_gpu(&settings, &dataset, 4);
     settings.feature_cache = 1;
-    assert_int_equal(sl_memory_need_gpu(&settings, &dataset, &of.reach, 4).training, open.training);
+    assert_int_equal(sl_memory_need_gpu(&settings, &dataset, 4).training, open.training);
     settings.feature_cache = 0;
-    assert_true(sl_memory_need_gpu(&settings, &dataset, &of.reach, 4).training < open.training);
+    assert_true(sl_memory_need_gpu(&settings, &dataset, 4).training < open.training);
     settings.feature_cache = SL_FEATURE_CACHE_AUTO;
-    assert_true(sl_memory_need_gpu(&settings, &dataset, &of.reach, 4).evaluation >
-                pieces + (100 + 400) * 3000 * sizeof(sl_real));
+    assert_true(sl_memory_need_gpu(&settings, &dataset, 4).evaluation > pieces + (100 + 400) * 3000 * sizeof(sl_real));
 }
 
 /* ---- runs ---- */
