@@ -1,25 +1,12 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Adam, by entry or by row. By entry both devices are bound by seven streams of memory: four are read, three written.
- * By row a CPU fetches the next touched rows ahead, because they are far apart. */
+ * Adam, by entry or by row. By entry both devices are bound by streams of memory: partials, weights and moments are
+ * read, the latter two written. On a CPU a block of the gradient stays in the cache; the kernel of GPUs is in
+ * optimize_cuda.cu. By row a CPU fetches the next touched rows ahead, because they are far apart. */
 #include "codelets/ends/optimize.h"
 
 /* ---- kernels ---- */
-
-SL_KERNEL update(struct sl_adam_step step, size_t n_entries, const sl_real *restrict gradient, sl_real *restrict w,
-                 sl_real *restrict m, sl_real *restrict v)
-{
-    for (size_t i = sl_thread(); i < n_entries; i += sl_n_threads()) {
-        sl_adam_entry(&step, gradient[i], &w[i], &m[i], &v[i]);
-    }
-}
-
-SL_LAUNCHER(sl_optimize, const struct sl_adam *adam, size_t n_entries, const sl_real *gradient, sl_real *w, sl_real *m,
-            sl_real *v)
-{
-    return SL_LAUNCH("sl_optimize", sl_blocks(n_entries), update, sl_adam_step(adam), n_entries, gradient, w, m, v);
-}
 
 /* Update a row, unless its gradient is zero. */
 SL_DEVICE void update_row(const struct sl_adam_step *step, uint32_t n, const sl_real *restrict gradient,
@@ -54,9 +41,35 @@ static __global__ void update_rows(struct sl_adam_step step, uint32_t n_rows, ui
 
 #include <assert.h>
 
+#include "codelets/ends/reduce.h"
+#include "support/memory.h"
+#include "support/minmax.h"
 #include "tasks/rows.h"
 
-#define AHEAD 8 /* touched rows that are fetched ahead */
+#define AHEAD 8    /* touched rows that are fetched ahead */
+#define BLOCK 1024 /* entries */
+
+SL_CLONES static void update(const struct sl_adam_step *step, size_t n, const sl_real *restrict gradient,
+                             sl_real *restrict w, sl_real *restrict m, sl_real *restrict v)
+{
+    for (size_t i = 0; i < n; i++) {
+        sl_adam_entry(step, gradient[i], &w[i], &m[i], &v[i]);
+    }
+}
+
+void sl_optimize_cpu(const struct sl_adam *adam, uint32_t n, const struct sl_optimize_array *arrays)
+{
+    const struct sl_adam_step step = sl_adam_step(adam);
+    sl_real block[BLOCK];
+    for (const struct sl_optimize_array *a = arrays; a < arrays + n; a++) {
+        for (size_t first = 0; first < a->n_entries; first += BLOCK) {
+            const size_t end = sl_min_u64(a->n_entries, first + BLOCK);
+            sl_real *gradient = a->sum == NULL ? block : a->sum + first;
+            sl_reduce_range(a->n, first, end, a->partials, a->leaf, gradient);
+            update(&step, end - first, gradient, a->w + first, a->m + first, a->v + first);
+        }
+    }
+}
 
 SL_INLINE uint32_t next_row(const int8_t *touched, uint32_t r, uint32_t n_rows)
 {
@@ -97,48 +110,96 @@ SL_LAUNCHER(sl_optimize_rows, const struct sl_adam *adam, uint32_t n_rows, uint3
 
 struct optimize {
     struct sl_task_args head;
-    struct sl_matrix gradient, w, m, v;
-    struct sl_matrix touched; /* optional, and only by rows */
-    struct sl_adam adam;
+    struct sl_matrices sum;      /* each is optional */
+    struct sl_matrices w, m, v;  /* the numbers of w: matrices with partials; of m: columns */
+    struct sl_matrices partials; /* array by array; the numbers: leaves */
+    struct sl_matrix touched;    /* optional, and only by rows */
+    uint32_t n;                  /* partials in all matrices */
     bool by_rows;
+    struct sl_adam adam;
 };
 
 static enum sl_status optimize(const void *view, const void *stream)
 {
     const struct optimize *o = view;
+    struct sl_optimize_array arrays[SL_OPTIMIZE_MOST];
+    SL_FREED const sl_real **partials = NULL;
+    SL_FREED uint32_t *leaf = NULL;
+    uint32_t n = 0;
+    uint32_t first = 0;
     if (o->by_rows) {
-        return SL_RUN(stream, sl_optimize_rows, &o->adam, o->w.n_rows, o->w.n_columns, o->gradient.data,
-                      o->touched.data, o->w.data, o->m.data, o->v.data);
+        return SL_RUN(stream, sl_optimize_rows, &o->adam, o->w.n_rows[0], o->m.numbers[0], o->partials.data[0],
+                      o->touched.data, o->w.data[0], o->m.data[0], o->v.data[0]);
     }
-    return SL_RUN(stream, sl_optimize, &o->adam, sl_matrix_entries(&o->w), o->gradient.data, o->w.data, o->m.data,
-                  o->v.data);
+    SL_CHECK(sl_alloc(o->n, sizeof *partials, "the partials of a sum", &partials));
+    SL_CHECK(sl_alloc(o->n, sizeof *leaf, "the leaves of a sum", &leaf));
+    for (uint32_t i = 0; i < o->w.n; i++) {
+        const uint32_t n_rows = o->w.n_rows[i], n_columns = o->m.numbers[i], end = first + o->w.numbers[i];
+        arrays[i] = (struct sl_optimize_array){
+            .n_entries = (size_t)n_rows * n_columns,
+            .n = sl_reduce_list(&o->partials, first, end, n_rows, n_columns, partials + n, leaf + n),
+            .partials = partials + n,
+            .leaf = leaf + n,
+            .sum = o->sum.data[i],
+            .w = o->w.data[i],
+            .m = o->m.data[i],
+            .v = o->v.data[i]};
+        n += arrays[i].n;
+        first = end;
+    }
+    return SL_RUN(stream, sl_optimize, &o->adam, o->w.n, arrays);
 }
 
 static struct sl_operation optimize_op = {
     SL_OPERATION(optimize_op, "sl_optimize", SL_STAGE_OPTIMISE),
     SL_BODY(optimize, struct optimize),
-    .role = {{"gradient", STARPU_R, offsetof(struct optimize, gradient), "D x F"},
-             {"w", STARPU_RW, offsetof(struct optimize, w), "D x F"},
-             {"m", STARPU_RW, offsetof(struct optimize, m), "D x F"},
-             {"v", STARPU_RW, offsetof(struct optimize, v), "D x F"},
+    .role = {{"sum", STARPU_W | SL_REPEATED | SL_OPTIONAL, offsetof(struct optimize, sum), "? x ?"},
+             {"w", STARPU_RW | SL_REPEATED, offsetof(struct optimize, w), "? x ?"},
+             {"m", STARPU_RW | SL_REPEATED, offsetof(struct optimize, m), "? x ?"},
+             {"v", STARPU_RW | SL_REPEATED, offsetof(struct optimize, v), "? x ?"},
+             {"partials", STARPU_R | SL_REPEATED, offsetof(struct optimize, partials), "? x ?"},
              {"touched rows", STARPU_R | SL_OPTIONAL, offsetof(struct optimize, touched), "1 x D", SL_INTS_8}},
 };
 
 /* ---- submissions ---- */
 
-enum sl_status sl_optimize_submit(const struct sl_task_args *head, const struct sl_adam *adam,
-                                  const struct sl_optimize_handles *handles)
+enum sl_status sl_optimize_submit(const struct sl_task_args *head, const struct sl_adam *adam, uint32_t n,
+                                  const struct sl_optimize_handles *arrays)
 {
-    struct optimize view = {.head = *head,
-                            .gradient = sl_matrix_of(handles->gradient),
-                            .w = sl_matrix_of(handles->w),
-                            .m = sl_matrix_of(handles->m),
-                            .v = sl_matrix_of(handles->v),
-                            .touched = sl_matrix_of(handles->touched),
-                            .adam = *adam,
-                            .by_rows = handles->by_rows};
-    assert(adam->t != 0 && (handles->by_rows || handles->touched == NULL));
-    return sl_view_submit(&optimize_op, &view, SL_PRIORITY_COMPUTE);
+    starpu_data_handle_t sum[SL_OPTIMIZE_MOST], w[SL_OPTIMIZE_MOST], m[SL_OPTIMIZE_MOST], v[SL_OPTIMIZE_MOST];
+    uint32_t n_matrices[SL_OPTIMIZE_MOST], n_columns[SL_OPTIMIZE_MOST], room = 0;
+    SL_FREED starpu_data_handle_t *partials = NULL;
+    SL_FREED uint32_t *leaf = NULL;
+    struct optimize o = {.head = *head, .adam = *adam, .by_rows = n == 1 && arrays->by_rows};
+    assert(adam->t != 0 && n <= SL_OPTIMIZE_MOST);
+    for (uint32_t i = 0; i < n; i++) {
+        room += arrays[i].n;
+    }
+    SL_CHECK(sl_alloc(room, sizeof *partials, "the partials of an update", &partials));
+    SL_CHECK(sl_alloc(room, sizeof *leaf, "the leaves of an update", &leaf));
+    for (uint32_t i = 0; i < n; i++) {
+        const struct sl_optimize_handles *a = &arrays[i];
+        sum[i] = a->sum;
+        w[i] = a->w;
+        m[i] = a->m;
+        v[i] = a->v;
+        n_matrices[i] = a->n;
+        n_columns[i] = sl_handle_columns(a->w);
+        for (uint32_t k = 0; k < a->n; k++, o.partials.n++) {
+            assert(sl_handle_rows(a->partials[k]) % sl_handle_rows(a->w) == 0);
+            o.n += sl_handle_rows(a->partials[k]) / sl_handle_rows(a->w);
+            partials[o.partials.n] = a->partials[k];
+            leaf[o.partials.n] = a->leaf[k];
+        }
+    }
+    o.sum = (struct sl_matrices){.n = n, .handles = sum};
+    o.w = (struct sl_matrices){.n = n, .handles = w, .numbers = n_matrices};
+    o.m = (struct sl_matrices){.n = n, .handles = m, .numbers = n_columns};
+    o.v = (struct sl_matrices){.n = n, .handles = v};
+    o.touched = sl_matrix_of(o.by_rows ? arrays->touched : NULL);
+    o.partials.handles = partials;
+    o.partials.numbers = leaf;
+    return sl_view_submit(&optimize_op, &o, SL_PRIORITY_SEND);
 }
 
 #endif

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Optimise: one step of one parameter by Adam (Kingma, Ba 2015) or AdamW (Loshchilov, Hutter 2019). Adam's weight decay
+ * Optimise: one step of parameters by Adam (Kingma, Ba 2015) or AdamW (Loshchilov, Hutter 2019). Adam's weight decay
  * is an L2 term of the gradient. AdamW's is decoupled from it.
- *   before: codelets/ends/reduce.h        after: the next step's dense
+ *   before: backward, or codelets/ends/reduce.h        after: the next step's dense
  *
+ *   grad = sum of the partials, in the order of codelets/ends/reduce.h
  *   g = grad + decay * w;  AdamW: g = grad, and first w *= 1 - lr * decay
  *   m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2
  *   w -= lr * (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps),  t = 1, 2, ..
@@ -74,24 +75,40 @@ static inline SL_HOST_DEVICE void sl_adam_entry(const struct sl_adam_step *s, sl
 #endif
 }
 
-/* adam is in host memory, on both devices. */
-SL_DECLARE_LAUNCHER(enum sl_status, sl_optimize, const struct sl_adam *adam, size_t n_entries, const sl_real *gradient,
-                    sl_real *w, sl_real *m, sl_real *v);
+/* An array of n_entries. n, partials, leaf: as of sl_reduce. sum: NULL, or becomes the sum of the partials. */
+struct sl_optimize_array {
+    size_t n_entries;
+    uint32_t n;
+    const sl_real *const *partials;
+    const uint32_t *leaf;
+    sl_real *sum, *w, *m, *v;
+};
 
-/* By rows: all matrices are [n_rows x n_columns]. touched: for each row, whether the gradient may be other than zero;
+#define SL_OPTIMIZE_MOST 16 /* arrays of a task */
+
+/* Update n arrays, at most SL_OPTIMIZE_MOST. adam and arrays are in host memory, on both devices. The same bits on both devices. */
+SL_DECLARE_LAUNCHER(void, sl_optimize, const struct sl_adam *adam, uint32_t n, const struct sl_optimize_array *arrays);
+
+/* By rows, with the gradient's sum: all matrices are [n_rows x n_columns]. touched: for each row, whether the gradient may be other than zero;
  * NULL: not known. */
 SL_DECLARE_LAUNCHER(enum sl_status, sl_optimize_rows, const struct sl_adam *adam, uint32_t n_rows, uint32_t n_columns,
                     const sl_real *gradient, const int8_t *touched, sl_real *w, sl_real *m, sl_real *v);
 
-/* Matrices of sl_real, of one shape; w, m and v are updated. touched: int8 [1 x rows] as above, only by rows, or
- * NULL. */
+/* Matrices of sl_real, of one shape, which are updated, and the n handles of the gradient's partials, each with one or
+ * more matrices of this shape. leaf: of each handle, in any order. n may be 0: the gradient is 0. sum: NULL, or becomes
+ * the gradient. By rows, n is 1; touched: int8 [1 x rows] as above, or NULL. */
 struct sl_optimize_handles {
-    starpu_data_handle_t gradient, w, m, v, touched;
+    starpu_data_handle_t sum, w, m, v;
+    uint32_t n;
+    const starpu_data_handle_t *partials;
+    const uint32_t *leaf;
     bool by_rows;
+    starpu_data_handle_t touched;
 };
 
-/* Submit one Adam step. Local; one thread submits. The errors of sl_view_submit. */
-enum sl_status sl_optimize_submit(const struct sl_task_args *head, const struct sl_adam *adam,
-                                  const struct sl_optimize_handles *handles);
+/* Submit one Adam step of n arrays, at most SL_OPTIMIZE_MOST, or of one by rows. Local; one thread submits. The errors
+ * of sl_view_submit. */
+enum sl_status sl_optimize_submit(const struct sl_task_args *head, const struct sl_adam *adam, uint32_t n,
+                                  const struct sl_optimize_handles *arrays);
 
 #endif

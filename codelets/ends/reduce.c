@@ -42,7 +42,7 @@ static inline void begin_block(size_t n, const sl_real *restrict from, sl_real *
     }
 }
 
-/* Entries first .. end - 1 of the sum. */
+/* Entries first .. end - 1 of the sum of one or more terms. */
 SL_CLONES static void sum_range(const struct terms *terms, size_t first, size_t end, sl_real *out)
 {
     sl_real room[SL_TREE_DEPTH][BLOCK];
@@ -50,10 +50,10 @@ SL_CLONES static void sum_range(const struct terms *terms, size_t first, size_t 
     for (uint32_t k = 0; k < SL_TREE_DEPTH; k++) {
         sum[k + 1] = room[k];
     }
-    for (; first < end; first += BLOCK) {
+    for (; first < end; first += BLOCK, out += BLOCK) {
         const size_t size = sl_min_u64(end - first, BLOCK);
         struct sl_tree tree = {0};
-        sum[0] = out + first;
+        sum[0] = out;
         for (uint32_t i = 0; i < terms->n; i++) {
             uint32_t at = tree.n;
             if (sl_tree_begins(terms->leaf, i)) {
@@ -68,14 +68,20 @@ SL_CLONES static void sum_range(const struct terms *terms, size_t first, size_t 
     }
 }
 
-void sl_reduce_cpu(uint32_t n, size_t n_entries, const sl_real *const *partials, const uint32_t *leaf, sl_real *out)
+void sl_reduce_range(uint32_t n, size_t first, size_t end, const sl_real *const *partials, const uint32_t *leaf,
+                     sl_real *out)
 {
     const struct terms terms = {.n = n, .partial = partials, .leaf = leaf};
     if (n == 0) {
-        memset(out, 0, n_entries * sizeof *out);
+        memset(out, 0, (end - first) * sizeof *out);
         return;
     }
-    sum_range(&terms, 0, n_entries, out);
+    sum_range(&terms, first, end, out);
+}
+
+void sl_reduce_cpu(uint32_t n, size_t n_entries, const sl_real *const *partials, const uint32_t *leaf, sl_real *out)
+{
+    sl_reduce_range(n, 0, n_entries, partials, leaf, out);
 }
 
 /* A sum of matrices [n_rows x n_columns] with few rows that are not zero. Each matrix, and out, has an int8 for each
@@ -112,7 +118,7 @@ static void sum_row(const struct touched_rows *s, uint32_t r)
         }
     }
     if (s->out_touched[r] != 0) {
-        sum_range(&s->terms, first, first + s->n_columns, s->out);
+        sum_range(&s->terms, first, first + s->n_columns, s->out + first);
     } else if (was) {
         memset(s->out + first, 0, s->n_columns * sizeof *s->out);
     }
@@ -156,34 +162,36 @@ static void sum_touched(const struct touched_rows *sum, bool fresh)
 
 /* ---- operations ---- */
 
+uint32_t sl_reduce_list(const struct sl_matrices *matrices, uint32_t first, uint32_t end, uint32_t n_rows,
+                        uint32_t n_columns, const sl_real **partials, uint32_t *leaf)
+{
+    uint32_t n = 0;
+    for (uint32_t i = first; i < end; i++) {
+        for (uint32_t k = 0; k < matrices->n_rows[i] / n_rows; k++, n++) {
+            const uint32_t place = sl_tree_place(n, leaf, matrices->numbers[i] + k);
+            memmove(partials + place + 1, partials + place, (n - place) * sizeof *partials);
+            partials[place] = (const sl_real *)matrices->data[i] + (size_t)k * n_rows * n_columns;
+        }
+    }
+    return n;
+}
+
 struct reduce {
     struct sl_task_args head;
     struct sl_matrix out;
     struct sl_matrices partials;
+    uint32_t n; /* partials in all matrices */
 };
 
 static enum sl_status reduce(const void *view, const void *stream)
 {
     const struct reduce *v = view;
-    const size_t n_entries = sl_matrix_entries(&v->out);
     SL_FREED const sl_real **partials = NULL;
     SL_FREED uint32_t *leaf = NULL;
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < v->partials.n; i++) {
-        n += v->partials.n_rows[i] / v->out.n_rows;
-    }
-    SL_CHECK(sl_alloc(n, sizeof *partials, "the partials of a sum", &partials));
-    SL_CHECK(sl_alloc(n, sizeof *leaf, "the leaves of a sum", &leaf));
-    n = 0;
-    for (uint32_t i = 0; i < v->partials.n; i++) {
-        for (uint32_t k = 0; k < v->partials.n_rows[i] / v->out.n_rows; k++) {
-            const uint32_t place = sl_tree_place(n, leaf, v->partials.numbers[i] + k);
-            memmove(partials + place + 1, partials + place, (n - place) * sizeof *partials);
-            partials[place] = (const sl_real *)v->partials.data[i] + k * n_entries;
-            n++;
-        }
-    }
-    return SL_RUN(stream, sl_reduce, n, n_entries, partials, leaf, v->out.data);
+    SL_CHECK(sl_alloc(v->n, sizeof *partials, "the partials of a sum", &partials));
+    SL_CHECK(sl_alloc(v->n, sizeof *leaf, "the leaves of a sum", &leaf));
+    sl_reduce_list(&v->partials, 0, v->partials.n, v->out.n_rows, v->out.n_columns, partials, leaf);
+    return SL_RUN(stream, sl_reduce, v->n, sl_matrix_entries(&v->out), partials, leaf, v->out.data);
 }
 
 static struct sl_operation reduce_op = {
@@ -254,6 +262,7 @@ enum sl_status sl_reduce_submit(const struct sl_task_args *head, uint32_t n, con
     for (uint32_t i = 0; i < n; i++) {
         assert(sl_handle_rows(partials[i]) != 0);
         assert(sl_handle_rows(partials[i]) % v.out.n_rows == 0);
+        v.n += sl_handle_rows(partials[i]) / v.out.n_rows;
     }
     return sl_view_submit(&reduce_op, &v, SL_PRIORITY_SEND);
 }

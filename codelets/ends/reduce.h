@@ -20,9 +20,19 @@
 #include "support/status.h"
 #include "tasks/task.h"
 
-/* Sum n partials of n_entries each into out. leaf: ascending. n = 0: out is cleared. The same bits on both devices. */
+/* Sum n partials of n_entries each into out. leaf: ascending. n = 0: out is cleared. The same bits on both devices. The
+ * kernel of GPUs is in optimize_cuda.cu. */
 SL_DECLARE_LAUNCHER(void, sl_reduce, uint32_t n, size_t n_entries, const sl_real *const *partials, const uint32_t *leaf,
                     sl_real *out);
+
+/* Entries first .. end - 1 of such a sum, on a CPU: out has end - first. */
+void sl_reduce_range(uint32_t n, size_t first, size_t end, const sl_real *const *partials, const uint32_t *leaf,
+                     sl_real *out);
+
+/* Inside a task: list the partials [n_rows x n_columns] in matrices first .. end - 1, in the order of their sum. Returns
+ * their number. */
+uint32_t sl_reduce_list(const struct sl_matrices *matrices, uint32_t first, uint32_t end, uint32_t n_rows,
+                        uint32_t n_columns, const sl_real **partials, uint32_t *leaf);
 
 /* Submit the sum of all partials of n handles. Each handle has one or more matrices of out's shape. leaf: of each
  * handle, in any order. n may be 0: out is cleared. Local; one thread submits. SL_ESTARPU, SL_ENOMEM. */

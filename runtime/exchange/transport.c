@@ -81,4 +81,4 @@ static enum sl_status sum(struct sl_transport *transport, const struct sl_task_a
 }
 
 const struct sl_transport_kind sl_transport_starpu = {
-    .name = "starpu", .sums_touched = true, .rows = rows_stay, .sum = sum, .loss = sl_transport_loss_here};
+    .name = "starpu", .sums_here = true, .rows = rows_stay, .sum = sum, .loss = sl_transport_loss_here};

@@ -81,7 +81,7 @@ struct sl_transport_sum {
     struct sl_rank_range ranks;
     const struct sl_partials *lists;
     starpu_data_handle_t sum;
-    bool notes; /* the lists note their touched rows, and lists->sum_touched gets the sum's (sums_touched) */
+    bool notes; /* the lists note their touched rows, and lists->sum_touched gets the sum's (sums_here) */
     bool fresh; /* lists->sum_touched has not been written */
 };
 
@@ -100,7 +100,8 @@ struct sl_transport_losses {
 
 struct sl_transport_kind {
     const char *name;
-    bool sums_touched;                                           /* `sum` can read only the touched rows of partials */
+    /* `sum` is one task. It can read only the touched rows of partials, and Adam's task can do its work. */
+    bool sums_here;
     enum sl_status (*check)(const struct sl_settings *settings); /* NULL: accepts all settings */
     enum sl_status (*open)(struct sl_transport *transport);      /* NULL, also `close`: nothing to open */
     void (*close)(struct sl_transport *transport);

@@ -638,7 +638,10 @@ static enum sl_status optimise(const void *input)
 {
     const struct small *s = input;
     struct sl_adam adam = {.lr = 0.003, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .t = 1};
-    return sl_optimize_cuda(stream, &adam, s->n_entries, s->gz, s->w, s->m, s->v);
+    static const uint32_t leaf[] = {0};
+    const sl_real *gradient = s->gz;
+    const struct sl_optimize_array array = {s->n_entries, 1, &gradient, leaf, NULL, s->w, s->m, s->v};
+    return sl_optimize_cuda(stream, &adam, 1, &array);
 }
 
 static enum sl_status reduce(const void *input)

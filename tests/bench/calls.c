@@ -21,7 +21,7 @@ static uint32_t *on_gpu, *pinned, pageable, shared;
 static bool launch(void)
 {
     const struct sl_adam adam = {.lr = 0.003, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .t = 1};
-    return sl_optimize_cuda(stream, &adam, 0, NULL, NULL, NULL, NULL) == SL_OK;
+    return sl_optimize_cuda(stream, &adam, 0, NULL) == SL_OK;
 }
 
 static bool copy_pinned(void)

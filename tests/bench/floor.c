@@ -219,8 +219,7 @@ static void count_activation(const struct at *a)
     add_copy(a->out, "sl_activate_backward", (int)a->layer, bytes, 0, n_tasks);
 }
 
-/* Logits in, their gradients out; partial gradients in, sums out; gradients, weights and moments in, the latter two
- * out. */
+/* Logits in, their gradients out; partial gradients, weights and moments in, sums, weights and moments out. */
 static void count_rest(const struct bench_shape *s, struct bench_floor *out)
 {
     uint32_t n_partials = s->n_pes * s->n_chunks;
@@ -232,8 +231,7 @@ static void count_rest(const struct bench_shape *s, struct bench_floor *out)
     entries *= (double)s->n_steps;
     double n_updates = 3.0 * (double)s->n_steps * s->n_layers;
     add_copy(out, "sl_loss", -1, 2.0 * REAL * (double)s->vertices[0] * s->width[s->n_layers], 0, n_blocks);
-    add_copy(out, "sl_reduce", -1, REAL * entries * (n_partials + 1.0), 0, n_updates);
-    add_copy(out, "sl_optimize", -1, 7 * REAL * entries, 0, n_updates);
+    add_copy(out, "sl_optimize", -1, REAL * entries * (n_partials + 7.0), 0, n_updates);
 }
 
 void bench_floor_count(const struct bench_shape *shape, struct bench_floor *out)

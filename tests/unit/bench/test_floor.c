@@ -138,8 +138,7 @@ TEST(others)
     expect("sl_activate_forward", 9 * 40 * 8, 0);
     expect("sl_activate_backward", 9 * 40 * 8, 0);
     expect("sl_loss", 8 * 10 * 3, 0);
-    expect("sl_reduce", 4 * 2 * 155 * 5, 0);
-    expect("sl_optimize", 28 * 2 * 155, 0);
+    expect("sl_optimize", 4 * 2 * 155 * 11, 0);
 }
 
 /* 18240 flops, 7600 bytes of rows, 220 lines, 1520 bytes of copy, at rates that tell them apart. */

@@ -8,7 +8,7 @@
 #include "data/load.h"
 
 static struct {
-    uint32_t n_sent;    /* rows and gradients that PEs have packed for others, and sums */
+    uint32_t n_sent;    /* rows and gradients that PEs have packed for others, sums and weights */
     uint32_t n_back;    /* of them gradients, */
     uint32_t n_weights; /* and gradients of weights, since the last layer's update began */
     uint32_t n_late;    /* gradients packed after some of weights */
@@ -23,14 +23,14 @@ static bool is(const struct starpu_task *task, const char *name)
 static void look(const struct starpu_task *task)
 {
     bool back = is(task, "sl_aggregate_backward") || is(task, "sl_attend_backward") || is(task, "sl_relate_backward");
-    if (back || is(task, "sl_pack") || is(task, "sl_reduce")) {
+    if (back || is(task, "sl_pack") || is(task, "sl_reduce") || is(task, "sl_optimize")) {
         seen.n_sent++;
         seen.n_slow += task->priority != SL_PRIORITY_SEND;
     }
     seen.n_back += back;
     seen.n_late += back && seen.n_weights > 0;
     seen.n_weights += is(task, "sl_dense_backward_weight") || is(task, "sl_bias_backward");
-    if (is(task, "sl_reduce")) {
+    if (is(task, "sl_optimize")) {
         seen.n_weights = 0;
     }
 }
