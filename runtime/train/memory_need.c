@@ -147,8 +147,8 @@ static double level_rows(const struct basis *b, uint32_t level, double row)
     return b->pipe ? all_rows(b, row) : b->share * n_groups * b->vertices[level] * row;
 }
 
-/* Training keeps rows until the backward pass, rows that PEs exchange, and the gradients of a layer. If chunks are small,
- * each step in flight has its own. METIS cuts about half of the edges that a random partition cuts. */
+/* Training keeps rows until the backward pass, rows that PEs exchange, and the gradients of a layer. If chunks are
+ * small, each step in flight has its own. METIS cuts about half of the edges that a random partition cuts. */
 static void train_layer(const struct basis *b, uint32_t i, struct rows *sum)
 {
     const struct sl_settings *s = b->settings;
@@ -296,8 +296,8 @@ static double sample_bytes(const struct basis *b)
 
 /* ---- one process, one GPU ---- */
 
-/* A rank that reads its share from a cache has little of the loaded dataset in memory at a time. METIS has 14 numbers of
- * an edge: the graph, and coarser graphs with weights. */
+/* A rank that reads its share from a cache has little of the loaded dataset in memory at a time. METIS has 14 numbers
+ * of an edge: the graph, and coarser graphs with weights. */
 uint64_t sl_memory_need(const struct sl_settings *s, const struct sl_dataset *dataset, const struct sl_plan *plan,
                         uint32_t n_workers, bool cuts)
 {
