@@ -49,6 +49,7 @@ struct bundle {
 struct sl_bundles {
     struct sl_holder holder; /* first */
     struct sl_run *run;
+    bool on_gpu; /* the only lot runs on a GPU */
     uint32_t lot_size, n_lots;
     uint32_t n_held, room;
     struct held **held; /* `room` records, n_held in use */
@@ -62,25 +63,52 @@ static size_t aligned(size_t bytes)
 
 /* ---- on a worker ---- */
 
-static void run_member(const struct member *m, char *behind, void *const *buffers)
+/* A member's arguments, and in *own_out its buffers, picked from the bundle's. */
+static struct sl_task_args *open_member(struct member *m, void *const *buffers, void ***own_out)
 {
-    void **own = (void **)behind;
-    const uint32_t *number = (const uint32_t *)(behind + aligned(m->n_buffers * sizeof *own));
-    struct sl_task_args *args = (void *)((char *)number + aligned(m->n_buffers * sizeof *number));
+    void **own = (void **)((char *)m + aligned(sizeof *m));
+    const uint32_t *number = (const uint32_t *)((char *)own + aligned(m->n_buffers * sizeof *own));
     for (uint32_t i = 0; i < m->n_buffers; i++) {
         own[i] = buffers[number[i]];
     }
-    args->operation->codelet.cpu_funcs[0](own, args);
+    *own_out = own;
+    return (void *)((char *)number + aligned(m->n_buffers * sizeof *number));
+}
+
+static struct member *first_member(void *cl_arg)
+{
+    return (struct member *)((char *)cl_arg + aligned(sizeof(struct bundle_args)));
+}
+
+static struct member *next_member(struct member *m)
+{
+    return (struct member *)((char *)m + m->bytes);
 }
 
 static void bundle_cpu_task(void *buffers[], void *cl_arg)
 {
-    char *cursor = (char *)cl_arg + aligned(sizeof(struct bundle_args));
-    for (uint32_t n = ((struct bundle_args *)cl_arg)->n_members; n > 0; n--) {
-        struct member *m = (struct member *)cursor;
-        run_member(m, cursor + aligned(sizeof *m), buffers);
-        cursor += m->bytes;
+    struct member *m = first_member(cl_arg);
+    for (uint32_t n = ((struct bundle_args *)cl_arg)->n_members; n > 0; n--, m = next_member(m)) {
+        void **own;
+        struct sl_task_args *args = open_member(m, buffers, &own);
+        args->operation->codelet.cpu_funcs[0](own, args);
     }
+}
+
+/* All members, one behind the other on the stream. */
+static enum sl_status run_on_stream(void *buffers[], void *cl_arg, const void *stream)
+{
+    struct member *m = first_member(cl_arg);
+    for (uint32_t n = ((struct bundle_args *)cl_arg)->n_members; n > 0; n--, m = next_member(m)) {
+        void **own;
+        struct sl_task_args *args = open_member(m, buffers, &own);
+        enum sl_status st = sl_task_body(own, args, stream);
+        if (st != SL_OK) {
+            sl_task_fail(args, st); /* names the member; what the bundle says later changes nothing */
+            return st;
+        }
+    }
+    return SL_OK;
 }
 
 enum { READ, WRITTEN };
@@ -89,6 +117,8 @@ static struct sl_operation bundle_op = {
     .codelet.name = "sl_bundle",
     .codelet.cpu_funcs = {bundle_cpu_task},
     .codelet.nbuffers = STARPU_VARIABLE_NBUFFERS,
+    .cuda = run_on_stream,
+    SL_ON_GPUS,
     .role = {{"read by a task", STARPU_R | SL_REPEATED | SL_OR_RW}, {"written by a task", STARPU_W | SL_REPEATED}},
 };
 
@@ -121,8 +151,11 @@ static enum sl_status held_of(struct sl_bundles *b, starpu_data_handle_t handle,
     *out = find_held(handle);
     if (*out == NULL) {
         SL_CHECK(next_held(b, out));
-        **out = (struct held){
-            {sl_handle_dtype(handle), let_go}, .bundles = b, .handle = handle, .writer = NONE, .reader = NONE};
+        **out = (struct held){{sl_handle_dtype(handle), let_go, .kept = b->on_gpu},
+                              .bundles = b,
+                              .handle = handle,
+                              .writer = NONE,
+                              .reader = NONE};
         memset((*out)->number, 0xff, b->n_lots * sizeof(uint32_t));
         starpu_data_set_user_data(handle, *out);
         b->n_held++;
@@ -199,6 +232,8 @@ static enum sl_status make_room(struct bundle *bundle, size_t bytes)
 static void begin(struct bundle *bundle, const struct sl_task_args *head, enum sl_priority priority)
 {
     struct bundle_args args = {.head = *head};
+    args.head.operation = &bundle_op;
+    args.head.runs = NULL;
     args.head.work = 0;
     sl_task_begin(&bundle->task, &bundle_op);
     memcpy(bundle->args, &args, sizeof args);
@@ -228,6 +263,9 @@ static enum sl_status hold(struct sl_bundles *b, uint32_t lot, const struct sl_t
     struct bundle_args *all = (struct bundle_args *)bundle->args;
     all->n_members++;
     all->head.work += head->work;
+    if (sl_stage_is_compute(head->stage)) {
+        all->head.stage = head->stage;
+    }
     bundle->n_bytes += bytes;
     if (priority > bundle->priority) {
         bundle->priority = priority;
@@ -269,10 +307,20 @@ static void let_go(const struct sl_hold *hold)
 
 /* ---- the interface ---- */
 
+/* Whether a bundle can run an operation. A bundle on a GPU cannot read main memory. */
+static bool is_bundled(const struct sl_bundles *b, const struct sl_operation *operation, enum sl_stage stage)
+{
+    if (b->on_gpu) {
+        return stage != SL_STAGE_EVALUATE && operation->body != NULL && operation->codelet.cuda_funcs[0] != NULL &&
+               !operation->codelet.specific_nodes;
+    }
+    return stage < SL_STAGE_SYNC && operation->codelet.cpu_funcs[0] != NULL;
+}
+
 /* The lot of a task, NONE if it must go to StarPU alone. */
 static uint32_t lot_of(const struct sl_bundles *b, const struct sl_task *task, const struct sl_task_args *head)
 {
-    bool of_all = head->stage >= SL_STAGE_SYNC || task->operation->codelet.cpu_funcs[0] == NULL;
+    bool of_all = !is_bundled(b, task->operation, head->stage);
     for (unsigned i = 0; i < task->n_buffers; i++) {
         of_all = of_all || (task->modes[i] & ~STARPU_RW) != 0; /* other access modes are not handled here */
     }
@@ -309,6 +357,7 @@ enum sl_status sl_bundles_open(struct sl_run *run, uint32_t n_pes, uint32_t lot_
     SL_CHECK(sl_alloc_zero(1, bytes, "bundles of tasks", &b));
     b->holder.hold = add;
     b->run = run;
+    b->on_gpu = run->gpus_first;
     b->lot_size = lot_size;
     b->n_lots = n_lots;
     run->holder = &b->holder;

@@ -7,13 +7,18 @@
  * lot is a few neighbouring PEs. A bundle collects the tasks of one lot, and holds them back. A bundle runs its tasks
  * in submission order, and names each buffer once.
  *
+ * On a GPU, StarPU starts a task only after the host has seen the end of the tasks that it depends on. The tasks of a
+ * bundle follow each other on the stream, without the host. If one GPU does all it can (sl_run.gpus_first), it has the
+ * only lot, also for sums and updates. Its buffers are in GPU memory at the same time. Its time counts as that of its
+ * last compute task, or of its first task if none computes.
+ *
  * A task may touch a buffer of held tasks of another lot. If one of the two writes it, all bundles go to StarPU
  * first. So StarPU keeps every order that it would have kept without bundles. Tasks outside all lots, such as sums over
  * all PEs and weight updates, go to StarPU alone, after the tasks they depend on.
  *
  * Before the host uses a handle that a bundle names, all bundles go to StarPU (sl_handle_let_go). Before the host waits
- * for tasks, it calls sl_bundles_settle. Bundles are for one process whose CPU workers are not bound to PEs, and for
- * runs without a trace: a trace shows single tasks.
+ * for tasks, it calls sl_bundles_settle. Bundles are for one process whose workers are not bound to PEs, and for runs
+ * without a trace: a trace shows single tasks.
  */
 #ifndef SL_TASKS_BUNDLE_H
 #define SL_TASKS_BUNDLE_H

@@ -26,10 +26,12 @@ enum sl_status sl_fill(const void *stream, int value, size_t bytes, void *data)
     return SL_OK;
 }
 
-/* Call the body for each segment of the rows. stream NULL: on a CPU. */
-static enum sl_status run_body(const struct sl_operation *operation, void *buffers[], void *args, const void *stream)
+/* Call the body for each segment of the rows. */
+enum sl_status sl_task_body(void *buffers[], void *args, const void *stream)
 {
-    const struct sl_runs *runs = ((const struct sl_task_args *)args)->runs;
+    const struct sl_task_args *head = args;
+    const struct sl_operation *operation = head->operation;
+    const struct sl_runs *runs = head->runs;
     const uint32_t n_runs = sl_operands_n_runs(operation->role, runs);
     enum sl_status st = SL_OK;
     for (uint32_t k = 0; st == SL_OK && k < n_runs; k++) {
@@ -52,7 +54,7 @@ void sl_task_cpu(void *buffers[], void *args)
     if (operation->cpu != NULL) {
         st = operation->cpu(buffers, args);
     } else {
-        st = run_body(operation, buffers, args, NULL);
+        st = sl_task_body(buffers, args, NULL);
     }
     if (st != SL_OK) {
         sl_task_fail(head, st);
@@ -72,7 +74,11 @@ void sl_task_cuda(void *buffers[], void *args)
     }
     const struct sl_operation *operation = head->operation;
     const struct sl_queue queue = {starpu_cuda_get_local_stream(), starpu_cublas_get_local_handle(), head->run->tf32};
-    st = run_body(operation, buffers, args, &queue);
+    if (operation->cuda != NULL) {
+        st = operation->cuda(buffers, args, &queue);
+    } else {
+        st = sl_task_body(buffers, args, &queue);
+    }
     if (st != SL_OK) {
         sl_task_fail(head, st);
     }

@@ -44,6 +44,8 @@ struct sl_hold {
     /* NULL, or some tasks that use the handle are held back from StarPU (tasks/bundle.h): submit them. A failure
      * becomes the run's failure. */
     void (*let_go)(const struct sl_hold *hold);
+    /* While tasks are held back: sl_matrix_keep keeps the handle, whatever its size. */
+    bool kept;
 };
 
 /* Rows row0 .. row0 + n_rows - 1 of a matrix that several PEs share. PEs with the same home have adjacent rows in

@@ -126,7 +126,10 @@ starpu_data_handle_t sl_vector_readable(const void *memory, uint64_t n, size_t e
 void sl_matrix_keep(starpu_data_handle_t *handle)
 {
     if (*handle != NULL && starpu_matrix_get_allocsize(*handle) > SL_KEPT_BYTES) {
-        sl_handle_drop(handle);
+        const struct sl_hold *hold = starpu_data_get_user_data(*handle);
+        if (hold == NULL || !hold->kept) {
+            sl_handle_drop(handle);
+        }
     }
 }
 

@@ -191,8 +191,9 @@ struct sl_operation {
      * StarPU regards the task as ended when the stream has reached this point. */
     enum sl_status (*body)(const void *view, const void *stream);
     size_t bytes;
-    /* Without a view, on CPUs alone: */
+    /* Without a view, on CPUs and on a stream: */
     enum sl_status (*cpu)(void *buffers[], const void *args);
+    enum sl_status (*cuda)(void *buffers[], void *args, const void *stream);
     /* The buffers. Before the first optional or repeated buffer, roles are also indices in buffers[]. */
     struct sl_buffer_role role[SL_MAX_ROLES + 1]; /* the one after the last has no name */
 };
@@ -247,6 +248,9 @@ enum sl_status sl_fill(const void *stream, int value, size_t bytes, void *data);
 /* What StarPU calls for a task: sl_task_enter, the implementation, sl_task_fail if it failed, sl_task_leave. */
 void sl_task_cpu(void *buffers[], void *args);
 void sl_task_cuda(void *buffers[], void *args);
+
+/* The body alone, with the view filled. stream: as for `body`. */
+enum sl_status sl_task_body(void *buffers[], void *args, const void *stream);
 
 /* ---- the start and the end of a task ---- */
 

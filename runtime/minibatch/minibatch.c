@@ -12,6 +12,7 @@
 #include "support/lines.h"
 #include "support/memory.h"
 #include "support/minmax.h"
+#include "tasks/bundle.h"
 #include "tasks/ranks.h"
 
 /* ---- sums ---- */
@@ -203,6 +204,20 @@ static uint64_t other_bytes(const struct sl_work *work, const struct sl_steps *s
     return work->gpu_bytes + sl_steps_slot_bytes(steps) / n_own * n_pes;
 }
 
+/* With one GPU, a bundle has all tasks that the GPU can run. The buffers of the steps in flight are then there at the
+ * same time: twice what single tasks need, since no gradient takes the place of another. */
+static enum sl_status open_bundle(const struct sl_work *work, const struct sl_steps *steps)
+{
+    struct sl_run *run = work->run;
+    const bool one = run->gpus_first && run->n_gpus == 1 && work->plan->n_ranks == 1 && run->homes == NULL;
+    const uint64_t rows = 2 * work->settings->depth * work->gpu_bytes;
+    const uint64_t bytes = rows + sl_steps_slot_bytes(steps) + sl_feature_source_bytes(&work->shards->features);
+    if (one && !run->traced && !run->fastest_means && steps->cache.n_rows == 0 && bytes <= run->gpu_bytes) {
+        return sl_bundles_open(run, work->plan->n_pes, work->plan->n_pes);
+    }
+    return SL_OK;
+}
+
 static enum sl_status open_minibatch(const struct sl_work *work, uint64_t first_step, struct sl_schedule *out)
 {
     struct sl_minibatch *m;
@@ -211,6 +226,7 @@ static enum sl_status open_minibatch(const struct sl_work *work, uint64_t first_
     SL_CHECK(sl_steps_open(work, &sl_sampled, first_step, &m->steps));
     SL_CHECK(sl_feature_cache_open(work->settings, work->plan, work->run, work->shards, other_bytes(work, &m->steps),
                                    &m->steps.cache));
+    SL_CHECK(open_bundle(work, &m->steps));
     work->settings->feature_cache = m->steps.cache.n_rows;
     for (uint32_t i = 0; i < work->settings->depth; i++) {
         out->n_refused += m->steps.slot[i].n_refused;

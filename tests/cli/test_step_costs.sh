@@ -44,8 +44,8 @@ while read -r name gpus layers hidden fanout limits; do
             complain "$name: a step has $found ${columns[i]}, expected at most ${limits[i]} and not much less"
     done
 done <<'LIMITS'
-tutorial 1 2 128 4,4      25  58  30  3 0  6  0  0 2  26
-deep     1 3 256 10,10,10 38  87  44  5 0  8  0  0 3  39
+tutorial 1 2 128 4,4       4  58  30  3 0  6  0  0 2   5
+deep     1 3 256 10,10,10  4  87  44  5 0  8  0  0 3   5
 four     4 2 128 4,4     103 250 120 12 4 24 98  4 8 217
 LIMITS
 

@@ -19,6 +19,7 @@
 #include "runtime/plan/plan.h"
 #include "runtime/train/memory_need.h"
 #include "runtime/train/session.h"
+#include "tasks/bundle.h"
 #include "tasks/nccl.h"
 #include "tasks/near.h"
 #include "tests/support/graph_fixture.h"
@@ -402,6 +403,27 @@ static MAYBE_UNUSED void run_steps(const struct sl_dataset *dataset, struct sl_s
     world_open(dataset, settings, n_steps, &w);
     world_run(&w, n_steps, out);
     world_close(&w);
+}
+
+/* With bundles of tasks, which the settings lead to, and without them: the same losses and parameters, to the bit. */
+static MAYBE_UNUSED void expect_same_bundled(const struct sl_dataset *dataset, struct sl_settings *settings,
+                                             uint32_t n_steps)
+{
+    struct outcome bundled, single;
+    struct world w;
+    world_open(dataset, settings, n_steps, &w);
+    assert_non_null(w.run.holder);
+    world_run(&w, n_steps, &bundled);
+    world_close(&w);
+    world_open(dataset, settings, n_steps, &w);
+    sl_bundles_close(&w.run);
+    world_run(&w, n_steps, &single);
+    world_close(&w);
+    expect_same("losses", n_steps, sizeof *single.loss, bundled.loss, single.loss);
+    assert_int_equal(bundled.n_entries, single.n_entries);
+    expect_same("parameters", single.n_entries, sizeof *single.parameters, bundled.parameters, single.parameters);
+    outcome_free(&bundled);
+    outcome_free(&single);
 }
 
 #endif

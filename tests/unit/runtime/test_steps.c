@@ -282,7 +282,11 @@ static void check_sizes(bool sparse)
     n_submitted = 0;
     n_taken = 0;
     expect_ok(sl_step_sample(w.steps, 0)); /* permute; seed; sample and merge, hop by hop */
-    assert_int_equal(n_submitted, 1 + watched.n * (1 + 2 * w.plan.n_layers + sparse));
+    if (w.run.holder != NULL) {
+        assert_int_equal(n_submitted, 1); /* a bundle */
+    } else {
+        assert_int_equal(n_submitted, 1 + watched.n * (1 + 2 * w.plan.n_layers + sparse));
+    }
     struct sl_adam adam = adam_of(&settings, 0);
     expect_ok(sl_matrix_register(1, 1, SL_DTYPE_F64, &loss));
     expect_ok(sl_step_submit(w.steps, 0, &adam, loss, &sizes));
@@ -301,6 +305,56 @@ TEST(test_sizes)
 {
     check_sizes(false);
     check_sizes(true);
+}
+
+/* ---- bundles on a GPU ---- */
+
+/* Every model and both samplers, one PE and several, rows that are kept and rows that are too large for it without a
+ * bundle. A step is a bundle for sampling, one up to the losses, their sum on the CPU, and a bundle for the rest. */
+TEST(test_bundles_on_gpu)
+{
+    static const char *const text[] = {
+        "pes=1 chunks=1 hidden=16 batch-size=20 depth=2",
+        "pes=4 hidden=16 batch-size=10 chunks=3",
+        "pes=1 chunks=1 hidden=340 batch-size=400 fanout=10,10",
+        "pes=3 chunks=2 group-size=1 hidden=16 batch-size=10 sync=dissemination",
+    };
+    if (!wants_gpu()) {
+        skip();
+    }
+    for (int i = 0; i < n_models(); i++) {
+        struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 500, .n_columns = 12, .seed = 11};
+        struct sl_settings settings;
+        struct sl_dataset d;
+        settings_with(text[i % 4], &settings);
+        settings.model = i % n_models();
+        shape.n_relations = is_typed(settings.model) ? 3 : 0;
+        make_dataset(&shape, &d);
+        settings.heads = attends(settings.model) ? 4 : settings.heads;
+        settings.sampler = i % 3 == 2 ? SL_SAMPLER_LABOR : SL_SAMPLER_NEIGHBOR;
+        expect_same_bundled(&d, &settings, 4);
+        sl_settings_free(&settings);
+        forget_partitions();
+        sl_dataset_free(&d);
+    }
+}
+
+/* ---- what the GPU has no room for ---- */
+
+TEST(test_gpu_too_small_for_bundles)
+{
+    struct sl_settings settings;
+    struct sl_dataset d;
+    struct world w;
+    if (!wants_gpu()) {
+        skip();
+    }
+    made_up_gpus.n = 1;
+    made_up_gpus.bytes = (uint64_t)100 << 20; /* the pieces alone take 64 MiB */
+    open_world(false, &settings, 1, &d, &w);
+    assert_null(w.run.holder);
+    close_world(&settings, &d, &w);
+    made_up_gpus.n = 0;
 }
 
 TEST_MAIN(group_up, group_down)

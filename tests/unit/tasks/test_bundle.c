@@ -8,7 +8,6 @@
 
 #include "data/load.h"
 #include "support/random.h"
-#include "tasks/bundle.h"
 
 #define N_NUMBERS 24
 #define N_PES 8
@@ -274,27 +273,6 @@ TEST(test_out_of_memory)
 
 /* ---- whole steps ---- */
 
-#define N_STEPS 4
-
-static void check_steps(const struct sl_dataset *d, struct sl_settings *settings)
-{
-    struct outcome bundled, single;
-    struct world w;
-    world_open(d, settings, N_STEPS, &w);
-    assert_non_null(w.run.holder);
-    world_run(&w, N_STEPS, &bundled);
-    world_close(&w);
-    world_open(d, settings, N_STEPS, &w);
-    sl_bundles_close(&w.run);
-    world_run(&w, N_STEPS, &single);
-    world_close(&w);
-    expect_same("losses", N_STEPS, sizeof *single.loss, bundled.loss, single.loss);
-    assert_int_equal(bundled.n_entries, single.n_entries);
-    expect_same("parameters", single.n_entries, sizeof *single.parameters, bundled.parameters, single.parameters);
-    outcome_free(&bundled);
-    outcome_free(&single);
-}
-
 /* Every model, norm, sampler and way to sum, of dense and sparse features; groups that are no multiple of a lot,
  * and one PE each. */
 TEST(test_steps)
@@ -326,7 +304,7 @@ TEST(test_steps)
         settings.sampler = i % 3 == 2 ? SL_SAMPLER_LABOR : SL_SAMPLER_NEIGHBOR;
         settings.sync = spreads[i % 4].group_size == 1 && i >= 8 ? SL_SYNC_DISSEMINATION : SL_SYNC_ALLREDUCE;
         settings.precision = i % 7 == 3 ? SL_PRECISION_BF16 : SL_PRECISION_FLOAT;
-        check_steps(&d, &settings);
+        expect_same_bundled(&d, &settings, 4);
         sl_settings_free(&settings);
         forget_partitions();
         sl_dataset_free(&d);
