@@ -86,11 +86,11 @@ struct sl_optimize_array {
 
 #define SL_OPTIMIZE_MOST 16 /* arrays of a task */
 
-/* Update n arrays, at most SL_OPTIMIZE_MOST. adam and arrays are in host memory, on both devices. The same bits on both devices. */
+/* Update n arrays, at most SL_OPTIMIZE_MOST. adam and arrays are in host memory. The same bits on both devices. */
 SL_DECLARE_LAUNCHER(void, sl_optimize, const struct sl_adam *adam, uint32_t n, const struct sl_optimize_array *arrays);
 
-/* By rows, with the gradient's sum: all matrices are [n_rows x n_columns]. touched: for each row, whether the gradient may be other than zero;
- * NULL: not known. */
+/* By rows, with the gradient's sum: all matrices are [n_rows x n_columns]. touched: for each row, whether the gradient
+ * may be other than zero; NULL: not known. */
 SL_DECLARE_LAUNCHER(enum sl_status, sl_optimize_rows, const struct sl_adam *adam, uint32_t n_rows, uint32_t n_columns,
                     const sl_real *gradient, const int8_t *touched, sl_real *w, sl_real *m, sl_real *v);
 

@@ -29,8 +29,8 @@ SL_DECLARE_LAUNCHER(void, sl_reduce, uint32_t n, size_t n_entries, const sl_real
 void sl_reduce_range(uint32_t n, size_t first, size_t end, const sl_real *const *partials, const uint32_t *leaf,
                      sl_real *out);
 
-/* Inside a task: list the partials [n_rows x n_columns] in matrices first .. end - 1, in the order of their sum. Returns
- * their number. */
+/* Inside a task: list the partials [n_rows x n_columns] in matrices first .. end - 1, in the order of their sum.
+ * Returns their number. */
 uint32_t sl_reduce_list(const struct sl_matrices *matrices, uint32_t first, uint32_t end, uint32_t n_rows,
                         uint32_t n_columns, const sl_real **partials, uint32_t *leaf);
 
