@@ -83,10 +83,13 @@ static void check_torch(const char *optimizer, const double *wanted)
     for (uint64_t step = 0; step < 18; step++) {
         const struct sl_adam adam = sl_session_adam(&settings, step / 3, step);
         sl_real gradient[3];
+        const sl_real *const partials[] = {gradient};
+        const uint32_t leaf[] = {0};
+        const struct sl_optimize_array array = {3, 1, partials, leaf, NULL, w, m, v};
         for (int i = 0; i < 3; i++) {
             gradient[i] = (sl_real)((double)w[i] - target[i]);
         }
-        assert_int_equal(sl_optimize_cpu(&adam, 3, gradient, w, m, v), SL_OK);
+        sl_optimize_cpu(&adam, 1, &array);
     }
     for (int i = 0; i < 3; i++) {
         assert_true(fabs((double)w[i] - wanted[i]) < (sizeof(sl_real) == sizeof(double) ? 1e-9 : 1e-5));
