@@ -7,8 +7,8 @@
  * A codelet file has kernels (plain functions), operations and submissions, in this order. A submission fills a view
  * (tasks/operand.h) and ends with sl_view_submit. Without a view (tasks/nccl_lane.c, tasks/bundle.c), it fills a struct
  * sl_task and ends with sl_task_submit. All tasks run through sl_task_cpu and sl_task_cuda (tasks/entry.c), which call
- * the operation's body. A bundle (tasks/bundle.h) calls sl_task_cpu for each of its tasks. Only the empty tasks of
- * runtime/pipe/recompute.c do without.
+ * the operation's body. A bundle (tasks/bundle.h) calls sl_task_cpu for each of its tasks, or sl_task_body on a stream.
+ * Only the empty tasks of runtime/pipe/recompute.c do without.
  */
 #ifndef SL_TASKS_TASK_H
 #define SL_TASKS_TASK_H

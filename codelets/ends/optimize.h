@@ -94,9 +94,9 @@ SL_DECLARE_LAUNCHER(void, sl_optimize, const struct sl_adam *adam, uint32_t n, c
 SL_DECLARE_LAUNCHER(enum sl_status, sl_optimize_rows, const struct sl_adam *adam, uint32_t n_rows, uint32_t n_columns,
                     const sl_real *gradient, const int8_t *touched, sl_real *w, sl_real *m, sl_real *v);
 
-/* Matrices of sl_real, of one shape, which are updated, and the n handles of the gradient's partials, each with one or
- * more matrices of this shape. leaf: of each handle, in any order. n may be 0: the gradient is 0. sum: NULL, or becomes
- * the gradient. By rows, n is 1; touched: int8 [1 x rows] as above, or NULL. */
+/* One array: w, m and v, matrices of sl_real of one shape, are updated. The gradient is the sum of the partials in n
+ * handles. A handle has one or more matrices of this shape; leaf has a leaf of each handle, in any order. If n is 0,
+ * the gradient is 0. sum: NULL, or becomes the gradient. By rows, n is 1. touched: int8 [1 x rows] as above, or NULL. */
 struct sl_optimize_handles {
     starpu_data_handle_t sum, w, m, v;
     uint32_t n;
