@@ -96,7 +96,8 @@ SL_DECLARE_LAUNCHER(enum sl_status, sl_optimize_rows, const struct sl_adam *adam
 
 /* One array: w, m and v, matrices of sl_real of one shape, are updated. The gradient is the sum of the partials in n
  * handles. A handle has one or more matrices of this shape; leaf has a leaf of each handle, in any order. If n is 0,
- * the gradient is 0. sum: NULL, or becomes the gradient. By rows, n is 1. touched: int8 [1 x rows] as above, or NULL. */
+ * the gradient is 0. sum: NULL, or becomes the gradient. By rows, n is 1. touched: int8 [1 x rows] as above, or
+ * NULL. */
 struct sl_optimize_handles {
     starpu_data_handle_t sum, w, m, v;
     uint32_t n;

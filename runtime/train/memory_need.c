@@ -181,8 +181,8 @@ static void train_layer(const struct basis *b, uint32_t i, struct rows *sum)
     sum->gradients = fmax(sum->gradients, back);
 }
 
-/* An evaluation has the rows of one layer and its input. Most rows pass from sum to sum chunk by chunk. All chunks exist
- * of inputs, outputs, rows that travel and rows that a sum is added to. Free workers compute some sums ahead. */
+/* An evaluation has the rows of one layer and its input. Most rows pass from sum to sum chunk by chunk. All chunks
+ * exist of inputs, outputs, rows that travel and rows that a sum is added to. Free workers compute some sums ahead. */
 static void evaluate_layer(const struct basis *b, uint32_t i, struct rows *sum)
 {
     const struct sl_layer *layer = &b->model.layer[i];
