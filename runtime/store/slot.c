@@ -87,13 +87,34 @@ static enum sl_status add_list(struct sl_slot *slot, uint64_t n, const char *nam
     return SL_OK;
 }
 
+/* Whether a vertex of the hop may have all its in-edges. */
+static bool takes_all(const struct sl_slot_shape *shape, uint32_t hop)
+{
+    return shape->full || shape->importance || shape->fanout[hop] == UINT32_MAX;
+}
+
+/* Most rows of all parts' frontiers at a level: those of the level before, and the sources of their edges. */
+static uint64_t most_of_group(const struct sl_slot_shape *shape, uint32_t level)
+{
+    const bool links = shape->link_rows > 0;
+    const uint64_t n_vertices = shape->shards->n_vertices;
+    uint64_t n = (uint64_t)shape->n_seeds * (links ? shape->link_rows : 1);
+    for (uint32_t hop = 0; hop < level; hop++) {
+        const uint64_t n_each = links && hop == 0 ? 1 : shape->fanout[hop];
+        const bool all = takes_all(shape, hop) && !(links && hop == 0);
+        n = all ? n_vertices : sl_min_u64(n * (1 + n_each), n_vertices);
+    }
+    return n;
+}
+
 /* Most rows of a part's frontier at a level. */
 static uint64_t most_rows(const struct sl_slot_shape *shape, const struct sl_shard *part, uint32_t level)
 {
-    if (level == 0 && shape->link_rows > 0) {
-        return (uint64_t)shape->n_seeds * shape->link_rows;
+    const uint64_t n = most_of_group(shape, level);
+    if (level == 0) {
+        return shape->link_rows > 0 ? n : sl_min_u64(n, part->n_train);
     }
-    return level == 0 ? sl_min_u64(shape->n_seeds, part->n_train) : part->end - part->first;
+    return sl_min_u64(n, part->end - part->first);
 }
 
 /* Most edges of a part's block. */
@@ -104,11 +125,11 @@ static uint64_t most_edges(const struct sl_slot_shape *shape, const struct sl_sh
     if (hop == 0 && shape->link_rows > 0) {
         return most_rows(shape, part, 0);
     }
-    bool any = shape->full || shape->importance || shape->fanout[hop] == UINT32_MAX;
-    if (!any && shape->replaced) {
-        return n_edges == 0 ? 0 : most_rows(shape, part, hop) * shape->fanout[hop];
+    if (takes_all(shape, hop)) {
+        return n_edges;
     }
-    return any ? n_edges : sl_min_u64(n_edges, most_rows(shape, part, hop) * shape->fanout[hop]);
+    const uint64_t n_drawn = most_rows(shape, part, hop) * shape->fanout[hop];
+    return shape->replaced && n_edges > 0 ? n_drawn : sl_min_u64(n_edges, n_drawn);
 }
 
 /* Most ids that a group requests from a part. */

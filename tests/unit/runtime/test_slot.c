@@ -48,8 +48,18 @@ static uint64_t least(uint64_t a, uint64_t b)
 
 /* ---- sizes ---- */
 
-/* The worst that a hop can bring: all vertices of the part as destinations (hop 0: as many seeds as train there),
- * each with the fanout or all its in-edges. */
+/* The most vertices of all parts that `hop` hops reach from the seeds. */
+static uint64_t reached(const struct data *data, const struct sl_slot_shape *shape, uint32_t hop)
+{
+    uint64_t n = shape->n_seeds;
+    for (uint32_t h = 0; h < hop; h++) {
+        n = shape->full ? data->shards.n_vertices : least(n + n * shape->fanout[h], data->shards.n_vertices);
+    }
+    return n;
+}
+
+/* The worst that a hop can bring: all that is reached lies in the part (hop 0: as many seeds as train there), and each
+ * vertex has the fanout or all its in-edges. */
 static void check_block(const struct data *data, const struct sl_slot_shape *shape, const struct sl_block *block,
                         uint32_t p, uint32_t hop)
 {
@@ -61,7 +71,8 @@ static void check_block(const struct data *data, const struct sl_slot_shape *sha
     uint64_t n_edges = 0;
     uint64_t n_asked = 0; /* of q, by the whole group */
     for (uint32_t i = 0; i < n_parts; i++) {
-        uint64_t rows = hop == 0 ? least(shape->n_seeds, data->shards.part[i].n_train) : first[i + 1] - first[i];
+        uint64_t rows = hop == 0 ? data->shards.part[i].n_train : first[i + 1] - first[i];
+        rows = least(rows, reached(data, shape, hop));
         uint64_t edges = data->partition.graph.offsets[first[i + 1]] - data->partition.graph.offsets[first[i]];
         edges = shape->full ? edges : least(edges, rows * shape->fanout[hop]);
         n_asked += least(edges, n_part);
