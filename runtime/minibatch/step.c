@@ -277,15 +277,14 @@ static enum sl_status gather(struct sl_steps *s, uint64_t step)
     return SL_OK;
 }
 
-/* Each chunk computes the loss of its seeds and the gradient of their logits. The transport sums the partial losses
- * into `total`. */
-static enum sl_status loss(struct sl_steps *s, uint64_t step, starpu_data_handle_t total)
+/* Each chunk computes the loss of its seeds and the gradient of their logits. */
+static enum sl_status loss(struct sl_steps *s, uint64_t step)
 {
     const struct sl_objective *objective = sl_objective_of(s->shards);
     const struct sl_layer_pass ends = sl_pass_layer(&s->pass, s->model->n_layers - 1);
     const uint32_t n_arrays = ends.i < s->model->n_vertex_layers ? 0 : ends.layer->kind->n_parameters; /* a decoder's */
-    struct sl_task_args head;
     for (uint32_t p = s->plan->first_pe; p < s->plan->end_pe; p++) {
+        struct sl_task_args head = sl_step_head(s, step, p, 0);
         const struct sl_split *split = &s->pass.pe[p].split[0];
         struct sl_rows *last = s->pass.pe[p].layer[s->model->n_layers - 1];
         const struct sl_shard *part = sl_step_shard(s, p);
@@ -293,7 +292,6 @@ static enum sl_status loss(struct sl_steps *s, uint64_t step, starpu_data_handle
                                          .first = part->first,
                                          .frontier = sl_step_slot(s, step, p)->frontier,
                                          .relations = sl_step_slot(s, step, p)->link_relations};
-        head = sl_step_head(s, step, p, 0);
         SL_CHECK(sl_rows_reshape(split, s->shards->n_outputs, SL_DTYPE_REAL, &last[SL_ROWS_GZ]));
         for (uint32_t c = 0; c < split->n_chunks; c++) {
             starpu_data_handle_t share;
@@ -308,7 +306,13 @@ static enum sl_status loss(struct sl_steps *s, uint64_t step, starpu_data_handle
                                            last[SL_ROWS_GZ].chunk[c], share));
         }
     }
-    head = sl_step_head(s, step, 0, 0);
+    return SL_OK;
+}
+
+/* The transport sums the partial losses into `total`. */
+static enum sl_status sum_losses(struct sl_steps *s, uint64_t step, starpu_data_handle_t total)
+{
+    struct sl_task_args head = sl_step_head(s, step, 0, 0);
     struct sl_transport_losses losses = {.ranks = {0, s->plan->n_ranks}, .partials = &s->losses, .total = total};
     return sl_transport_loss(s->transport, &head, &losses);
 }
@@ -345,7 +349,8 @@ static enum sl_status layer_backward(struct sl_steps *s, uint32_t i, const struc
 }
 
 /* sl_step_sizes waits for the sample's counts: from here on the host knows the shape of every matrix. Backward, a
- * layer's update follows its gradients at once, so that sums travel while earlier layers still compute. */
+ * layer's update follows its gradients at once, so that sums travel while earlier layers still compute. The sum of the
+ * losses comes last: it is a CPU's, and would cut a GPU's bundle in two. */
 enum sl_status sl_step_compute(struct sl_steps *s, uint64_t step, const struct sl_adam *adam,
                                starpu_data_handle_t loss_total, struct sl_step_sizes *sizes_out)
 {
@@ -359,10 +364,11 @@ enum sl_status sl_step_compute(struct sl_steps *s, uint64_t step, const struct s
     for (uint32_t i = 0; i < s->model->n_layers; i++) {
         SL_TRY(st, layer_forward(s, i), done);
     }
-    SL_TRY(st, loss(s, step, loss_total), done);
+    SL_TRY(st, loss(s, step), done);
     for (uint32_t i = s->model->n_layers; i-- > 0;) {
         SL_TRY(st, layer_backward(s, i, adam), done);
     }
+    SL_TRY(st, sum_losses(s, step, loss_total), done);
 done:
     st = flush_bundles(s, st);
     sl_step_drop(s);

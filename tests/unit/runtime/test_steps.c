@@ -310,7 +310,7 @@ TEST(test_sizes)
 /* ---- bundles on a GPU ---- */
 
 /* Every model and both samplers, one PE and several, rows that are kept and rows that are too large for it without a
- * bundle. A step is a bundle for sampling, one up to the losses, their sum on the CPU, and a bundle for the rest. */
+ * bundle. A step is a bundle for sampling, one for the rest, and the sum of the losses on the CPU. */
 TEST(test_bundles_on_gpu)
 {
     static const char *const text[] = {
