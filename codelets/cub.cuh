@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Sums and sorts on the device. CUB is slow to compile, so one file includes it, and CUDA sources call it through these
- * functions. They take their scratch memory like a struct sl_scratch, wait for nothing, and give the same bits on every
- * device. SL_ECUDA.
+ * Sorts on the device. CUB is slow to compile, so one file includes it, and CUDA sources call it through this function.
+ * It takes its scratch memory like a struct sl_scratch, waits for nothing, and gives the same bits on every device.
+ * SL_ECUDA.
  */
 #ifndef SL_CODELETS_CUB_CUH
 #define SL_CODELETS_CUB_CUH
 
 #include "codelets/kernel.cuh"
-
-/* x[i] becomes x[0] + .. + x[i - 1], modulo 2^32. */
-enum sl_status sl_exclusive_sum(cudaStream_t stream, uint32_t n, uint32_t *x);
 
 /* Sort n pairs by the lowest n_bits bits of their keys, ascending. The sort is stable. Input and output do not
  * overlap. Keys of 32 bits with values of 32 or 16, and keys of 64 bits with values of 32. */

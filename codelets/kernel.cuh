@@ -42,6 +42,11 @@ template <typename T> static inline SL_HOST_DEVICE T sl_least(T a, T b)
     return b < a ? b : a;
 }
 
+template <typename T> static inline SL_HOST_DEVICE T sl_most(T a, T b)
+{
+    return a < b ? b : a;
+}
+
 /* Warps with one lane for each of n items. */
 static inline SL_HOST_DEVICE uint32_t sl_tiles(uint32_t n)
 {
@@ -209,28 +214,91 @@ static inline enum sl_status sl_start(const char *name, cudaStream_t stream, uns
     return sl_cuda_status(cudaLaunchKernel(kernel, dim3(n_blocks), dim3(SL_THREADS), list, 0, stream), name);
 }
 
-/* Working memory of one launcher, freed in stream order when it goes out of scope. Allocation and release do not
- * wait. StarPU leaves some device memory for it (runtime/machine/gpus.h), but cannot evict data to make room for
- * more. */
+/* Memory for the launchers of one stream, which one thread calls. What runs on the stream runs in order, so the next
+ * launcher may write where the one before still has to read, and a step needs no call of CUDA for it. The memory grows
+ * to the most that launchers had at a time, while none has any, up to a bound. What does not fit comes from the device's
+ * pool. */
+struct sl_arena {
+    cudaStream_t stream;
+    char *data; /* NULL: none yet */
+    size_t bytes, used;
+    size_t live, most;    /* bytes that launchers have, here and outside, and the most so far */
+    struct sl_scan *scan; /* codelets/scan.cuh; NULL: none yet */
+    uint32_t n_scans;     /* launches with it */
+};
+
+/* A thread's arenas, one for each stream. There are no more streams than GPUs, unless a test makes some: the first
+ * then goes. */
+struct sl_arenas {
+    struct sl_arena list[8] = {};
+    uint32_t n = 0;
+
+    ~sl_arenas()
+    {
+        for (uint32_t i = 0; i < n; i++) {
+            cudaFree(list[i].data);
+            cudaFree(list[i].scan);
+        }
+    }
+};
+
+inline struct sl_arena *sl_arena_of(cudaStream_t stream)
+{
+    static thread_local struct sl_arenas own;
+    for (uint32_t i = 0; i < own.n; i++) {
+        if (own.list[i].stream == stream) {
+            return &own.list[i];
+        }
+    }
+    struct sl_arena *arena = &own.list[0];
+    if (own.n < sizeof own.list / sizeof *own.list) {
+        arena = &own.list[own.n++];
+    } else {
+        cudaFree(arena->data);
+        cudaFree(arena->scan);
+    }
+    *arena = {};
+    arena->stream = stream;
+    return arena;
+}
+
+/* Working memory of one launcher, until it goes out of scope. Neither waits. StarPU leaves some device memory for it
+ * (runtime/machine/gpus.h), but cannot evict data to make room for more. */
 class sl_scratch
 {
   public:
-    explicit sl_scratch(cudaStream_t stream) : stream_(stream), data_(nullptr)
+    explicit sl_scratch(cudaStream_t stream) : stream_(stream), arena_(nullptr), data_(nullptr), bytes_(0)
     {
     }
     ~sl_scratch()
     {
-        if (data_ != nullptr) {
+        if (data_ == nullptr) {
+            return;
+        }
+        arena_->live -= bytes_;
+        if (!is_inside()) {
             cudaFreeAsync(data_, stream_);
+        } else if (data_ + bytes_ == arena_->data + arena_->used) {
+            arena_->used -= bytes_;
+        }
+        if (arena_->live == 0) {
+            arena_->used = 0;
         }
     }
     sl_scratch(const sl_scratch &) = delete;
     sl_scratch &operator=(const sl_scratch &) = delete;
 
-    /* Allocate; call once. At least one byte is allocated, so that the pointer is never NULL. */
+    /* Call once. At least one byte is taken, so that the pointer is never NULL. */
     enum sl_status take(size_t bytes, const char *name)
     {
-        cudaError_t error = cudaMallocAsync(&data_, bytes > 0 ? bytes : 1, stream_);
+        arena_ = sl_arena_of(stream_);
+        bytes_ = (sl_most(bytes, (size_t)1) + ALIGNED - 1) / ALIGNED * ALIGNED;
+        arena_->live += bytes_;
+        arena_->most = sl_most(arena_->most, arena_->live);
+        cudaError_t error = place();
+        if (error != cudaSuccess) {
+            arena_->live -= bytes_;
+        }
         if (error == cudaErrorMemoryAllocation) {
             return sl_fail(SL_ECUDA,
                            "%s: the GPU has no room for %zu bytes of working memory; try a smaller --batch-size or "
@@ -241,12 +309,50 @@ class sl_scratch
     }
     template <typename T> T *as() const
     {
-        return static_cast<T *>(data_);
+        return reinterpret_cast<T *>(data_);
     }
 
   private:
+    static constexpr size_t ALIGNED = 256;            /* as cudaMalloc aligns */
+    static constexpr size_t MOST = (size_t)256 << 20; /* that an arena keeps from other data */
+
+    bool is_inside() const
+    {
+        return data_ >= arena_->data && data_ < arena_->data + arena_->bytes;
+    }
+
+    /* In the arena, or in memory of its own if the arena is too small and cannot grow now. */
+    cudaError_t place()
+    {
+        if (arena_->live == bytes_ && arena_->bytes < sl_least(arena_->most, MOST)) {
+            grow();
+        }
+        if (bytes_ > arena_->bytes - arena_->used) {
+            return cudaMallocAsync((void **)&data_, bytes_, stream_);
+        }
+        data_ = arena_->data + arena_->used;
+        arena_->used += bytes_;
+        return cudaSuccess;
+    }
+
+    /* To the most that launchers had at a time, and a quarter more: sizes differ from step to step. */
+    void grow()
+    {
+        if (arena_->data != nullptr) {
+            cudaFreeAsync(arena_->data, stream_);
+            arena_->data = nullptr;
+        }
+        arena_->bytes = sl_least(arena_->most + arena_->most / 4, MOST);
+        if (cudaMallocAsync((void **)&arena_->data, arena_->bytes, stream_) != cudaSuccess) {
+            cudaGetLastError(); /* what fails next says so */
+            arena_->bytes = 0;
+        }
+    }
+
     cudaStream_t stream_;
-    void *data_;
+    struct sl_arena *arena_;
+    char *data_;
+    size_t bytes_;
 };
 
 #endif

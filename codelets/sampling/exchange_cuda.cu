@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Requests are merged with the bitmap of the CPU version; its words are counted and prefix-summed. Rows are packed by
+ * Requests are merged with the bitmap of the CPU version; the ids of its words follow each other. Rows are packed by
  * one warp per row. */
 #include "codelets/bf16.cuh"
 #include "codelets/sampling/exchange.h"
@@ -25,27 +25,32 @@ static __global__ void mark_new(struct sl_requests request, uint32_t first, cons
     }
 }
 
-/* Append the marked local ids to the frontier in ascending order, and clear the marks. before: marks in all earlier
- * words. */
-static __global__ void append_marked(uint32_t first, uint32_t n_words, const uint32_t *before, const uint32_t *n_rows,
-                                     uint64_t *words, sl_vertex *frontier, uint32_t *row_of, uint32_t *n_rows_out)
-{
-    if (n_words == 0 && sl_thread() == 0) {
-        *n_rows_out = *n_rows;
+/* The marked local ids become the next rows of the frontier, in ascending order, and their marks are cleared. */
+struct new_rows {
+    uint32_t first, n_words;
+    const uint32_t *n_rows;
+    uint64_t *words;
+    sl_vertex *frontier;
+    uint32_t *row_of, *n_rows_out;
+
+    __device__ uint32_t number(uint64_t w) const
+    {
+        return (uint32_t)__popcll(words[w]);
     }
-    for (uint64_t w = sl_thread(); w < n_words; w += sl_n_threads()) {
-        uint32_t row = *n_rows + before[w];
+    __device__ void take(uint64_t w, uint32_t before, uint32_t number) const
+    {
+        uint32_t row = *n_rows + before;
+        if (w + 1 == n_words) {
+            *n_rows_out = row + number;
+        }
         for (uint64_t bits = words[w]; bits != 0; bits &= bits - 1) {
             uint32_t local = 64 * (uint32_t)w + sl_first_mark(bits);
             row_of[local] = row;
             frontier[row++] = first + local;
         }
         words[w] = 0;
-        if (w + 1 == n_words) {
-            *n_rows_out = row;
-        }
     }
-}
+};
 
 static __global__ void answer(struct sl_requests request, uint32_t first, const uint32_t *row_of, uint32_t *inverse_out)
 {
@@ -72,12 +77,13 @@ enum sl_status sl_merge_cuda(cudaStream_t stream, const struct sl_requests *requ
     const uint32_t first = frontier->first;
     const uint32_t n_words = sl_n_words(frontier->n_part);
     const unsigned n_blocks = sl_few_blocks(frontier->n_part);
-    sl_scratch before(stream);
-    SL_CHECK(before.take(n_words * sizeof(uint32_t), name));
+    const struct new_rows rows = {first, n_words, n_rows, frontier->words, frontier->ids, frontier->row_of, n_rows_out};
+    if (n_words == 0) {
+        SL_CHECK(sl_cuda_status(cudaMemcpyAsync(n_rows_out, n_rows, sizeof *n_rows, cudaMemcpyDeviceToDevice, stream),
+                                name));
+    }
     SL_CHECK(sl_start(name, stream, n_blocks, mark_new, *requests, first, frontier->row_of, frontier->words));
-    SL_CHECK(sl_rank_words(name, stream, n_words, frontier->words, before.as<uint32_t>()));
-    SL_CHECK(sl_start(name, stream, sl_blocks(n_words), append_marked, first, n_words, before.as<uint32_t>(), n_rows,
-                      frontier->words, frontier->ids, frontier->row_of, n_rows_out));
+    SL_CHECK(sl_scan_each(name, stream, n_words, rows));
     return sl_start(name, stream, n_blocks, answer, *requests, first, frontier->row_of, inverse_out);
 }
 

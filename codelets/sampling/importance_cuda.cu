@@ -31,15 +31,21 @@ static __global__ void mark_candidates(struct sl_destinations to, struct sl_cand
     }
 }
 
+static __global__ void place_owners(struct sl_destinations to, uint32_t n_words, struct sl_candidates c)
+{
+    for (uint64_t q = sl_thread(); q <= to.part.n_parts; q += sl_n_threads()) {
+        c.list[q] = sl_rank_of(n_words, c.words, c.ranks, to.part.first[q]);
+    }
+}
+
 enum sl_status sl_candidates_cuda(cudaStream_t stream, const struct sl_destinations *to, const struct sl_candidates *c)
 {
     const char *name = "sl_candidates";
     const uint32_t n_words = sl_n_words(c->n_vertices);
     SL_CHECK(sl_cuda_status(cudaMemsetAsync(c->words, 0, n_words * sizeof *c->words, stream), name));
     SL_CHECK(sl_start(name, stream, sl_few_blocks((uint64_t)to->max_rows * SL_WARP), mark_candidates, *to, *c));
-    SL_CHECK(sl_rank_words(name, stream, n_words, c->words, c->ranks));
-    return sl_start(name, stream, sl_blocks((uint64_t)n_words + to->part.n_parts), sl_list_marked, n_words, c->words,
-                    c->ranks, to->part.n_parts, to->part.first, c->list, nullptr, 0, nullptr);
+    SL_CHECK(sl_list_marked(name, stream, n_words, c->words, to->part.n_parts, c->ranks, c->list));
+    return sl_start(name, stream, sl_blocks((uint64_t)to->part.n_parts + 1), place_owners, *to, n_words, *c);
 }
 
 /* ---- solve ---- */
@@ -414,12 +420,11 @@ enum sl_status sl_poisson_cuda(cudaStream_t stream, const struct sl_destinations
     const struct sl_labor_turn turn = sl_labor_turn(draw->seed, draw->step, draw->hop, &rule->sample);
     const unsigned n_blocks = sl_few_blocks(((uint64_t)to->max_rows + 1) * SL_WARP);
     const struct costs_of c = {rule->by_edge ? sl_candidates{} : *candidates, rule->weighted, rule->decided};
-    uint32_t n_rows;
     uint32_t n_edges = 0;
     SL_CHECK(sl_start(name, stream, n_blocks, count_drawn, *to, turn, c, block->edge_offsets));
     SL_CHECK(sl_exclusive_sum(stream, to->max_rows + 1, block->edge_offsets));
-    SL_CHECK(sl_read_sizes(name, stream, to->n_rows, &n_rows, block->edge_offsets + to->max_rows, &n_edges));
+    SL_CHECK(sl_read_size(name, stream, block->edge_offsets + to->max_rows, &n_edges));
     SL_CHECK(sl_start(name, stream, n_blocks, write_drawn, *to, turn, c, *block));
-    SL_CHECK(sl_start(name, stream, sl_blocks(n_rows), scale_drawn, *to, c.c, rule->normalised, *block));
-    return sl_block_close_cuda(stream, &to->part, n_rows, n_edges, marks, sizes, block);
+    SL_CHECK(sl_start(name, stream, sl_blocks(to->max_rows), scale_drawn, *to, c.c, rule->normalised, *block));
+    return sl_block_close_cuda(stream, &to->part, to->max_rows, n_edges, marks, sizes, block);
 }

@@ -93,7 +93,7 @@ struct sl_step_links {
 
 /* Write the block of the links whose first end the part owns, in their order, and its sizes. It has as many edges as
  * rows. Of `part` only first, n_parts and part are read. relations_out: of triples, the relation of each link of the
- * block. On a GPU: waits once for the stream. */
+ * block. On a GPU, the sizes stay there. */
 SL_DECLARE_LAUNCHER(void, sl_link_seed, const struct sl_sample_part *part, const struct sl_step_links *links,
                     const struct sl_link_rule *rule, const struct sl_sample_marks *marks,
                     const struct sl_sample_sizes *sizes, const struct sl_sample_block *block, uint32_t *relations_out);

@@ -28,45 +28,52 @@ static inline __device__ sl_vertex first_end(const struct sl_step_links &links, 
     return turns ? links.to[link] : links.from[link];
 }
 
-/* 1 for links whose first end the part owns, else 0; one more entry, for the total. */
-static __global__ void flag_links(struct sl_sample_part part, struct sl_step_links links, struct sl_link_rule rule,
-                                  uint32_t *flags_out)
-{
-    for (uint64_t i = sl_thread(); i <= links.n; i += sl_n_threads()) {
-        flags_out[i] = 0;
-        if (i < links.n) {
-            const uint32_t link = links.order[i];
-            const sl_vertex from = first_end(links, turns_link(links, rule, link), link);
-            flags_out[i] = from >= part.first[part.part] && from < part.first[part.part + 1];
-        }
-    }
-}
+/* The rows of the links whose first end the part owns; one more item, for the number of these links. */
+struct link_rows {
+    struct sl_sample_part part;
+    struct sl_step_links links;
+    struct sl_link_rule rule;
+    uint64_t n_vertices; /* without padding */
+    sl_vertex *rows_out;
+    uint32_t *relations_out, *n_out;
 
-static __global__ void place_links(struct sl_step_links links, struct sl_link_rule rule, uint32_t n_vertices,
-                                   const uint32_t *places, sl_vertex *rows_out, uint32_t *relations_out)
-{
-    for (uint64_t i = sl_thread(); i < links.n; i += sl_n_threads()) {
-        if (places[i + 1] > places[i]) {
-            const uint32_t link = links.order[i];
-            const bool turns = turns_link(links, rule, link);
-            sl_vertex *row = rows_out + (uint64_t)places[i] * sl_link_rows(&rule);
-            row[0] = first_end(links, turns, link);
-            row[1] = first_end(links, !turns, link);
-            for (uint32_t j = 0; j < rule.n_negatives; j++) {
-                row[2 + j] = links.new_ids[negative(links, rule, link, j, n_vertices)];
-            }
-            if (links.relation != NULL) {
-                relations_out[places[i]] = links.relation[link];
-            }
+    __device__ uint32_t number(uint64_t i) const
+    {
+        if (i == links.n) {
+            return 0;
+        }
+        const uint32_t link = links.order[i];
+        const sl_vertex from = first_end(links, turns_link(links, rule, link), link);
+        return from >= part.first[part.part] && from < part.first[part.part + 1];
+    }
+    __device__ void take(uint64_t i, uint32_t before, uint32_t number) const
+    {
+        if (i == links.n) {
+            *n_out = before;
+        }
+        if (number == 0) {
+            return;
+        }
+        const uint32_t link = links.order[i];
+        const bool turns = turns_link(links, rule, link);
+        sl_vertex *row = rows_out + (uint64_t)before * sl_link_rows(&rule);
+        row[0] = first_end(links, turns, link);
+        row[1] = first_end(links, !turns, link);
+        for (uint32_t j = 0; j < rule.n_negatives; j++) {
+            row[2 + j] = links.new_ids[negative(links, rule, link, j, (uint32_t)n_vertices)];
+        }
+        if (links.relation != NULL) {
+            relations_out[before] = links.relation[link];
         }
     }
-}
+};
 
 /* One edge for each row. */
-static __global__ void place_offsets(uint32_t max_rows, uint32_t n_rows, uint32_t *offsets_out)
+static __global__ void place_offsets(uint32_t max_rows, const uint32_t *n_links, uint32_t rows_of_link,
+                                     uint32_t *offsets_out)
 {
     for (uint64_t d = sl_thread(); d <= max_rows; d += sl_n_threads()) {
-        offsets_out[d] = d < n_rows ? (uint32_t)d : n_rows;
+        offsets_out[d] = sl_least((uint32_t)d, *n_links * rows_of_link);
     }
 }
 
@@ -76,20 +83,14 @@ enum sl_status sl_link_seed_cuda(cudaStream_t stream, const struct sl_sample_par
                                  const struct sl_sample_block *block, uint32_t *relations_out)
 {
     const char *name = "sl_link_seed";
-    const uint32_t n = links->n;
-    sl_scratch places(stream);
-    uint32_t n_own = 0;
-    SL_CHECK(places.take(((size_t)n + 1) * sizeof(uint32_t), name));
-    SL_CHECK(
-        sl_start(name, stream, sl_blocks((uint64_t)n + 1), flag_links, *part, *links, *rule, places.as<uint32_t>()));
-    SL_CHECK(sl_exclusive_sum(stream, n + 1, places.as<uint32_t>()));
-    SL_CHECK(sl_read_sizes("sl_link_seed: the number of links", stream, places.as<uint32_t>() + n, &n_own));
-    const uint32_t n_rows = n_own * sl_link_rows(rule);
-    SL_CHECK(sl_start(name, stream, sl_blocks(n), place_links, *links, *rule, marks->n_vertices, places.as<uint32_t>(),
-                      block->edge_sources, relations_out));
-    SL_CHECK(sl_start(name, stream, sl_blocks((uint64_t)block->max_rows + 1), place_offsets, block->max_rows, n_rows,
-                      block->edge_offsets));
-    return sl_block_close_cuda(stream, part, n_rows, n_rows, marks, sizes, block);
+    sl_scratch n_own(stream);
+    SL_CHECK(n_own.take(sizeof(uint32_t), name));
+    const struct link_rows rows = {
+        *part, *links, *rule, marks->n_vertices, block->edge_sources, relations_out, n_own.as<uint32_t>()};
+    SL_CHECK(sl_scan_each(name, stream, (uint64_t)links->n + 1, rows));
+    SL_CHECK(sl_start(name, stream, sl_blocks((uint64_t)block->max_rows + 1), place_offsets, block->max_rows,
+                      n_own.as<uint32_t>(), sl_link_rows(rule), block->edge_offsets));
+    return sl_block_close_cuda(stream, part, block->max_rows, block->max_rows, marks, sizes, block);
 }
 
 /* ---- the table ---- */

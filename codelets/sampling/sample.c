@@ -776,6 +776,7 @@ struct sl_sample_block sl_hop_block(const struct sl_hop *hop)
                                     .back_rows = hop->back_rows.data,
                                     .request = hop->request.data,
                                     .max_rows = hop->edge_offsets.n_rows - 1,
+                                    .max_edges = hop->edge_sources.n_rows,
                                     .edge_weights = hop->edge_weights.data,
                                     .back_weights = hop->back_weights.data,
                                     .edge_relations = hop->edge_relations.data,

@@ -385,7 +385,7 @@ struct sl_sample_block {
     uint32_t *edge_offsets, *edge_sources;
     uint32_t *back_offsets, *back_rows;
     uint32_t *request;
-    uint32_t max_rows;                  /* edge_offsets has max_rows + 1 entries; ignored by sl_sample_cpu */
+    uint32_t max_rows, max_edges; /* entries of edge_offsets less one, and of edge_sources; the CPU ignores them */
     float *edge_weights, *back_weights; /* E; NULL: not written */
     uint16_t *edge_relations, *back_relations;
     uint32_t *edge_rows, *back_edges; /* E; NULL: not written */
@@ -401,15 +401,16 @@ struct sl_frontier {
 };
 
 /* Sample the destinations `frontier`: write edges, transposed block, request and sizes. draw: purpose SL_FOR_SAMPLING,
- * step, hop. On a GPU, marks->heap is not used, and the same edges are drawn. It waits once for the stream, because the
- * host must know the number of edges to launch kernels. */
+ * step, hop. On a GPU, marks->heap is not used, and the same edges are drawn. Sizes stay on the GPU: grids and
+ * working memory are those of max_rows and max_edges. Only if max_edges says little, as without a limit of the fanout,
+ * it waits once for the stream, to know the number of edges. */
 SL_DECLARE_LAUNCHER(void, sl_sample, const struct sl_sample_part *part, const struct sl_sample_rule *rule,
                     const struct sl_draw *draw, const sl_vertex *frontier, const struct sl_sample_marks *marks,
                     const struct sl_sample_sizes *sizes, const struct sl_sample_block *block);
 
 /* Complete a block whose n_edges edges have ids as sources, all marked in marks->words. Writes the request, the
  * positions, the transposed block and its sizes. Clears the words. Of `part` only first and n_parts are read. On a GPU
- * the sources need not be marked. */
+ * the sources need not be marked, n_rows and n_edges are upper bounds, and edge_offsets has max_rows + 1 entries. */
 SL_DECLARE_LAUNCHER(void, sl_block_close, const struct sl_sample_part *part, uint32_t n_rows, uint32_t n_edges,
                     const struct sl_sample_marks *marks, const struct sl_sample_sizes *sizes,
                     const struct sl_sample_block *block);

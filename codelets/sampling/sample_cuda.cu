@@ -3,6 +3,7 @@
  *
  * Seeds and sampled blocks. A destination has one thread; with LABOR one warp, or one block if its list is long. An
  * edge has one thread, which searches its destination, so that no vertex of high degree delays the others. */
+#include "codelets/cub.cuh"
 #include "codelets/sampling/marks.cuh"
 #include "codelets/sampling/sample.h"
 
@@ -13,17 +14,22 @@ struct drawing {
     const sl_vertex *frontier;
     const uint32_t *edge_offsets;
     uint32_t *edges; /* positions in the lists of in-neighbours, then ids, then positions among the sources */
-    uint32_t n_rows, n_edges;
-    uint64_t placed; /* a bool as a whole word: all edges get positions, also those of lists that are taken whole */
+    const uint32_t *n_rows;
+    uint32_t max_rows; /* offsets of later rows equal the number of edges */
+    uint32_t placed;   /* a bool, without padding: all edges get positions, also those of lists that are taken whole */
 };
 
-/* One warp counts the positive weights of a destination. */
-static __global__ void count_positive(struct drawing g, uint32_t max_rows, const uint32_t *n_rows,
-                                      uint32_t *n_edges_out)
+static inline __device__ uint32_t n_edges_of(const struct drawing &g)
 {
-    for (uint64_t d = sl_warp(); d <= max_rows; d += sl_n_warps()) {
+    return g.edge_offsets[g.max_rows];
+}
+
+/* One warp counts the positive weights of a destination. */
+static __global__ void count_positive(struct drawing g, uint32_t *n_edges_out)
+{
+    for (uint64_t d = sl_warp(); d <= g.max_rows; d += sl_n_warps()) {
         const struct sl_neighbours from =
-            d < *n_rows ? sl_neighbours_of(&g.part, g.frontier[d]) : sl_neighbours{nullptr, 0, 0};
+            d < *g.n_rows ? sl_neighbours_of(&g.part, g.frontier[d]) : sl_neighbours{nullptr, 0, 0};
         const float *weights = g.part.weights + from.first;
         uint32_t n = 0;
         for (struct sl_edge_run run = {}; sl_next_run(&g.part, &from, &run);) {
@@ -53,13 +59,20 @@ static inline __device__ uint32_t count_of(const struct drawing &g, sl_vertex ve
     return n;
 }
 
-/* Number of edges of each destination; 0 for entries past the last destination. */
-static __global__ void count_edges(struct drawing g, uint32_t max_rows, const uint32_t *n_rows, uint32_t *n_edges_out)
-{
-    for (uint64_t d = sl_thread(); d <= max_rows; d += sl_n_threads()) {
-        n_edges_out[d] = d < *n_rows ? count_of(g, g.frontier[d]) : 0;
+/* Offsets of edges by destination. Entries past the last destination have no edges. */
+struct edge_offsets {
+    struct drawing g;
+    uint32_t *offsets_out;
+
+    __device__ uint32_t number(uint64_t d) const
+    {
+        return d < *g.n_rows ? count_of(g, g.frontier[d]) : 0;
     }
-}
+    __device__ void take(uint64_t d, uint32_t before, uint32_t) const
+    {
+        offsets_out[d] = before;
+    }
+};
 
 /* ---- neighbor ---- */
 
@@ -69,7 +82,7 @@ static __global__ void draw_neighbor(struct drawing g, struct sl_draw draw)
 {
     __shared__ uint32_t shared[SHARED_PICKS * SL_THREADS];
     const uint32_t k = g.rule.fanout;
-    for (uint64_t d = sl_thread(); d < g.n_rows; d += sl_n_threads()) {
+    for (uint64_t d = sl_thread(); d < *g.n_rows; d += sl_n_threads()) {
         uint32_t degree = sl_neighbours_of(&g.part, g.frontier[d]).degree;
         uint32_t vertex = g.part.dataset_ids[g.frontier[d]];
         uint32_t *row = g.edges + g.edge_offsets[d];
@@ -97,7 +110,7 @@ static inline __device__ void place_run(bool whole, const struct sl_edge_run &ru
 /* replaced, and neighbor by relation. A thread draws the runs of a destination. */
 static __global__ void draw_runs(struct drawing g, struct sl_draw draw)
 {
-    for (uint64_t d = sl_thread(); d < g.n_rows; d += sl_n_threads()) {
+    for (uint64_t d = sl_thread(); d < *g.n_rows; d += sl_n_threads()) {
         const struct sl_neighbours from = sl_neighbours_of(&g.part, g.frontier[d]);
         const uint32_t vertex = g.part.dataset_ids[g.frontier[d]];
         uint32_t *row = g.edges + g.edge_offsets[d];
@@ -373,7 +386,7 @@ static __device__ void draw_by_keys(const struct drawing &g, const Keys &keys, u
 template <typename Keys> static __global__ void draw_short(struct drawing g, const Keys keys)
 {
     __shared__ struct labor_room<SL_WARP> room[SL_WARPS];
-    for (uint64_t d = sl_warp(); d < g.n_rows; d += sl_n_warps()) {
+    for (uint64_t d = sl_warp(); d < *g.n_rows; d += sl_n_warps()) {
         draw_by_keys(g, keys, d, &room[threadIdx.x / SL_WARP]);
     }
 }
@@ -384,14 +397,14 @@ template <typename Keys> static __global__ void draw_long(struct drawing g, cons
     __shared__ struct labor_room<SL_THREADS> room;
     __shared__ uint32_t n_long;
     __shared__ uint32_t long_row[SL_THREADS];
-    for (uint64_t d0 = (uint64_t)blockIdx.x * blockDim.x; d0 < g.n_rows; d0 += sl_n_threads()) {
+    for (uint64_t d0 = (uint64_t)blockIdx.x * blockDim.x; d0 < *g.n_rows; d0 += sl_n_threads()) {
         const uint64_t d = d0 + threadIdx.x;
         if (threadIdx.x == 0) {
             n_long = 0;
         }
         __syncthreads();
-        const uint32_t degree = d < g.n_rows ? sl_neighbours_of(&g.part, g.frontier[d]).degree : 0;
-        const uint32_t n = d < g.n_rows ? g.edge_offsets[d + 1] - g.edge_offsets[d] : 0;
+        const uint32_t degree = d < *g.n_rows ? sl_neighbours_of(&g.part, g.frontier[d]).degree : 0;
+        const uint32_t n = d < *g.n_rows ? g.edge_offsets[d + 1] - g.edge_offsets[d] : 0;
         if (n > 0 && n < degree && degree >= LONG_LIST) {
             long_row[atomicAdd(&n_long, 1u)] = (uint32_t)d; /* in any order, since each has its own edges */
         }
@@ -409,7 +422,7 @@ template <typename Keys> static __global__ void draw_long(struct drawing g, cons
 static inline __device__ uint32_t row_of_edge(const struct drawing &g, uint32_t e)
 {
     uint32_t low = 0;
-    uint32_t high = g.n_rows;
+    uint32_t high = g.max_rows;
     while (high - low > 1) {
         uint32_t middle = low + (high - low) / 2;
         if (g.edge_offsets[middle] <= e) {
@@ -435,7 +448,7 @@ static inline __device__ uint64_t entry_of_edge(const struct drawing &g, uint32_
  * rows_out: NULL: not wanted. */
 static __global__ void take_edges(struct drawing g, uint64_t *words, uint32_t *rows_out)
 {
-    for (uint64_t e = sl_thread(); e < g.n_edges; e += sl_n_threads()) {
+    for (uint64_t e = sl_thread(); e < n_edges_of(g); e += sl_n_threads()) {
         const uint32_t d = row_of_edge(g, (uint32_t)e);
         const sl_vertex id = g.part.sources[entry_of_edge(g, d, (uint32_t)e)];
         g.edges[e] = id;
@@ -449,7 +462,7 @@ static __global__ void take_edges(struct drawing g, uint64_t *words, uint32_t *r
 /* The same if edges are ids already. */
 static __global__ void mark_edges(struct drawing g, uint64_t *words, uint32_t *rows_out)
 {
-    for (uint64_t e = sl_thread(); e < g.n_edges; e += sl_n_threads()) {
+    for (uint64_t e = sl_thread(); e < n_edges_of(g); e += sl_n_threads()) {
         if (rows_out != nullptr) {
             rows_out[e] = row_of_edge(g, (uint32_t)e);
         }
@@ -458,12 +471,12 @@ static __global__ void mark_edges(struct drawing g, uint64_t *words, uint32_t *r
 }
 
 /* Replace drawn positions, or whole lists, by ids, and excluded edges by self loops if loops are wanted. Flags the
- * edges that stay; one more entry, for the total. */
-static __global__ void flag_kept(struct drawing g, uint32_t *flags_out)
+ * edges that stay; more entries, at least one, for the total. */
+static __global__ void flag_kept(struct drawing g, uint32_t max_edges, uint32_t *flags_out)
 {
-    for (uint64_t e = sl_thread(); e <= g.n_edges; e += sl_n_threads()) {
+    for (uint64_t e = sl_thread(); e <= max_edges; e += sl_n_threads()) {
         flags_out[e] = 0;
-        if (e < g.n_edges) {
+        if (e < n_edges_of(g)) {
             const uint32_t d = row_of_edge(g, (uint32_t)e);
             const sl_vertex id = g.part.sources[entry_of_edge(g, d, (uint32_t)e)];
             const bool gone = sl_is_excluded(&g.part.excluded, id, g.frontier[d]);
@@ -474,9 +487,9 @@ static __global__ void flag_kept(struct drawing g, uint32_t *flags_out)
 }
 
 /* Copy items with a place of their own: places[e + 1] > places[e]. */
-template <typename T> static __global__ void keep_items(uint32_t n, const uint32_t *places, const T *from, T *to)
+template <typename T> static __global__ void keep_items(struct drawing g, const uint32_t *places, const T *from, T *to)
 {
-    for (uint64_t e = sl_thread(); e < n; e += sl_n_threads()) {
+    for (uint64_t e = sl_thread(); e < n_edges_of(g); e += sl_n_threads()) {
         if (places[e + 1] > places[e]) {
             to[places[e]] = from[e];
         }
@@ -493,22 +506,36 @@ static __global__ void move_offsets(uint32_t max_rows, const uint32_t *places, u
 /* The value of each edge. values: of the part's edges. */
 template <typename T> static __global__ void take_values(struct drawing g, const T *values, T *values_out)
 {
-    for (uint64_t e = sl_thread(); e < g.n_edges; e += sl_n_threads()) {
+    for (uint64_t e = sl_thread(); e < n_edges_of(g); e += sl_n_threads()) {
         values_out[e] = values[entry_of_edge(g, row_of_edge(g, (uint32_t)e), (uint32_t)e)];
     }
 }
 
-static __global__ void rank_edges(uint32_t n_edges, uint32_t n_words, const uint64_t *words, const uint32_t *ranks,
-                                  uint32_t *edges)
+/* Edges become positions among the sources. Entries behind them, if there are any, become n_after. Also the positions
+ * of the owners, and the sizes. */
+static __global__ void rank_edges(struct drawing g, uint32_t n_entries, uint32_t n_after, uint32_t n_words,
+                                  const uint64_t *words, const uint32_t *ranks, uint32_t *request_out,
+                                  struct sl_sample_sizes sizes)
 {
-    for (uint64_t e = sl_thread(); e < n_edges; e += sl_n_threads()) {
-        edges[e] = sl_rank_of(n_words, words, ranks, edges[e]);
+    for (uint64_t e = sl_thread(); e < n_entries; e += sl_n_threads()) {
+        g.edges[e] = e < n_edges_of(g) ? sl_rank_of(n_words, words, ranks, g.edges[e]) : n_after;
+    }
+    for (uint64_t q = sl_thread(); q <= g.part.n_parts; q += sl_n_threads()) {
+        request_out[q] = sl_rank_of(n_words, words, ranks, g.part.first[q]);
+        if (sizes.positions != nullptr) {
+            sizes.positions[q] = request_out[q];
+        }
+        *sizes.n_edges = n_edges_of(g);
     }
 }
 
 /* After the edges are sorted by source: the first edge of each source. */
-static __global__ void find_borders(uint32_t n_edges, const uint32_t *sorted, uint32_t *back_offsets_out)
+static __global__ void find_borders(struct drawing g, const uint32_t *sorted, uint32_t *back_offsets_out)
 {
+    const uint32_t n_edges = n_edges_of(g);
+    if (n_edges == 0 && sl_thread() == 0) {
+        back_offsets_out[0] = 0;
+    }
     for (uint64_t e = sl_thread(); e < n_edges; e += sl_n_threads()) {
         if (e == 0 || sorted[e] != sorted[e - 1]) {
             back_offsets_out[sorted[e]] = (uint32_t)e;
@@ -521,6 +548,8 @@ static __global__ void find_borders(uint32_t n_edges, const uint32_t *sorted, ui
 
 /* ---- the launcher ---- */
 
+#define MANY_EDGES 64 /* with more edges for each row at most, the host waits for their number */
+
 /* Common data of the steps of one call. */
 struct sample_call {
     cudaStream_t stream;
@@ -528,21 +557,33 @@ struct sample_call {
     const struct sl_sample_sizes *sizes;
     const struct sl_sample_block *block;
     struct drawing g;
+    uint32_t max_edges; /* the host does not know their number */
 };
+
+static enum sl_status place_edges(const struct sample_call *call, uint32_t *offsets_out)
+{
+    const char *name = "sl_sample: degrees";
+    const uint64_t n = (uint64_t)call->g.max_rows + 1;
+    if (call->g.rule.method == SL_SAMPLE_WEIGHTED) {
+        SL_CHECK(sl_start(name, call->stream, sl_warp_blocks(n), count_positive, call->g, offsets_out));
+        return sl_exclusive_sum(call->stream, n, offsets_out);
+    }
+    return sl_scan_each(name, call->stream, n, edge_offsets{call->g, offsets_out});
+}
 
 /* Draw positions by keys: a warp for a list, or a block for a long one. */
 template <typename Keys> static enum sl_status draw_by(const struct sample_call *call, const Keys &keys)
 {
     const char *name = "sl_sample: by keys";
-    SL_CHECK(sl_start(name, call->stream, sl_warp_blocks(call->g.n_rows), draw_short<Keys>, call->g, keys));
-    return sl_start(name, call->stream, sl_blocks(call->g.n_rows), draw_long<Keys>, call->g, keys);
+    SL_CHECK(sl_start(name, call->stream, sl_warp_blocks(call->g.max_rows), draw_short<Keys>, call->g, keys));
+    return sl_start(name, call->stream, sl_blocks(call->g.max_rows), draw_long<Keys>, call->g, keys);
 }
 
 /* Draw positions for the destinations that do not take their whole list. */
 static enum sl_status draw_edges(const struct sample_call *call, const struct sl_draw *draw)
 {
     const struct sl_sample_rule *rule = &call->g.rule;
-    const unsigned n_blocks = sl_blocks(call->g.n_rows);
+    const unsigned n_blocks = sl_blocks(call->g.max_rows);
     if (rule->method == SL_SAMPLE_WEIGHTED) {
         return draw_by(call, weighted_keys{*draw});
     }
@@ -564,7 +605,7 @@ template <typename T> static enum sl_status take_all(const struct sample_call *c
     if (out == nullptr) {
         return SL_OK;
     }
-    return sl_start("sl_sample: values", call->stream, sl_blocks(call->g.n_edges), take_values<T>, call->g, values,
+    return sl_start("sl_sample: values", call->stream, sl_blocks(call->max_edges), take_values<T>, call->g, values,
                     out);
 }
 
@@ -573,56 +614,32 @@ template <typename T>
 static enum sl_status keep_in_place(const struct sample_call *call, const uint32_t *places, T *from, void *room)
 {
     const char *name = "sl_sample: excluded";
-    const uint32_t n = call->g.n_edges;
+    const uint32_t n = call->max_edges;
     if (from == nullptr) {
         return SL_OK;
     }
-    SL_CHECK(sl_start(name, call->stream, sl_blocks(n), keep_items<T>, n, places, (const T *)from, (T *)room));
+    SL_CHECK(sl_start(name, call->stream, sl_blocks(n), keep_items<T>, call->g, places, (const T *)from, (T *)room));
     return sl_cuda_status(cudaMemcpyAsync(from, room, (size_t)n * sizeof *from, cudaMemcpyDeviceToDevice, call->stream),
                           name);
 }
 
-/* Read the numbers of destinations and edges. Waits for the stream. */
-static enum sl_status read_sizes(struct sample_call *call)
-{
-    return sl_read_sizes("sl_sample: its sizes", call->stream, call->sizes->n_rows, &call->g.n_rows,
-                         call->block->edge_offsets + call->block->max_rows, &call->g.n_edges);
-}
-
-/* Drop the excluded edges. The others become ids. Waits for the stream, for the number of edges left. */
-static enum sl_status drop_excluded(struct sample_call *call)
+/* Drop the excluded edges. The others become ids. */
+static enum sl_status drop_excluded(const struct sample_call *call)
 {
     const char *name = "sl_sample: excluded";
     const struct sl_sample_block *block = call->block;
-    const size_t n = call->g.n_edges;
+    const size_t n = call->max_edges;
     sl_scratch scratch(call->stream);
     SL_CHECK(scratch.take((2 * n + 1) * sizeof(uint32_t), name));
     uint32_t *places = scratch.as<uint32_t>();
-    SL_CHECK(sl_start(name, call->stream, sl_blocks(n + 1), flag_kept, call->g, places));
-    SL_CHECK(sl_exclusive_sum(call->stream, (uint32_t)n + 1, places));
+    SL_CHECK(sl_start(name, call->stream, sl_blocks(n + 1), flag_kept, call->g, call->max_edges, places));
+    SL_CHECK(sl_exclusive_sum(call->stream, n + 1, places));
     SL_CHECK(keep_in_place(call, places, block->edge_sources, places + n + 1));
     SL_CHECK(keep_in_place(call, places, block->edge_weights, places + n + 1));
     SL_CHECK(keep_in_place(call, places, block->edge_relations, places + n + 1));
     SL_CHECK(keep_in_place(call, places, block->edge_rows, places + n + 1));
-    SL_CHECK(sl_start(name, call->stream, sl_blocks((uint64_t)block->max_rows + 1), move_offsets, block->max_rows,
-                      places, block->edge_offsets));
-    return read_sizes(call);
-}
-
-/* Rank and list all marked sources. Edges become positions among the sources. */
-static enum sl_status list_sources(const struct sample_call *call)
-{
-    const char *name = "sl_sample: sources";
-    const struct drawing *g = &call->g;
-    const uint32_t n_words = sl_n_words(call->marks->n_vertices);
-    uint64_t *words = call->marks->words;
-    uint32_t *ranks = call->marks->ranks;
-    SL_CHECK(sl_rank_words(name, call->stream, n_words, words, ranks));
-    SL_CHECK(sl_start(name, call->stream, sl_blocks(n_words), sl_list_marked, n_words, words, ranks, g->part.n_parts,
-                      g->part.first, call->block->request, call->sizes->positions, g->n_edges, call->sizes->n_edges));
-    SL_CHECK(
-        sl_start(name, call->stream, sl_blocks(g->n_edges), rank_edges, g->n_edges, n_words, words, ranks, g->edges));
-    return sl_cuda_status(cudaMemsetAsync(words, 0, (size_t)n_words * sizeof *words, call->stream), name);
+    return sl_start(name, call->stream, sl_blocks((uint64_t)block->max_rows + 1), move_offsets, block->max_rows, places,
+                    block->edge_offsets);
 }
 
 /* Bits needed for the numbers 0 .. n - 1; at least one. */
@@ -635,29 +652,41 @@ static int bits_below(uint64_t n)
     return n_bits;
 }
 
-/* Memory for the transpose, if it is wanted: 2 n_edges words, first the destination of each edge. */
+/* Rank and list all marked sources. Edges become positions among the sources. All max_edges entries are sorted: those
+ * behind the edges become n_after, which is more than any position. */
+static enum sl_status list_sources(const struct sample_call *call, uint32_t n_after)
+{
+    const char *name = "sl_sample: sources";
+    const struct drawing *g = &call->g;
+    const uint32_t n_words = sl_n_words(call->marks->n_vertices);
+    uint64_t *words = call->marks->words;
+    uint32_t *ranks = call->marks->ranks;
+    SL_CHECK(sl_list_marked(name, call->stream, n_words, words, g->part.n_parts, ranks, call->block->request));
+    SL_CHECK(sl_start(name, call->stream, sl_blocks(call->max_edges), rank_edges, *g, call->max_edges, n_after, n_words,
+                      words, ranks, call->block->request, *call->sizes));
+    return sl_cuda_status(cudaMemsetAsync(words, 0, (size_t)n_words * sizeof *words, call->stream), name);
+}
+
+/* Memory for the transpose, if it is wanted: 2 max_edges words, first the destination of each edge. */
 static enum sl_status take_room(const struct sample_call *call, sl_scratch *scratch)
 {
     if (call->block->back_offsets == nullptr) {
         return SL_OK;
     }
-    return scratch->take(2 * sizeof(uint32_t) * (size_t)call->g.n_edges, "sl_sample: edges");
+    return scratch->take(2 * sizeof(uint32_t) * (size_t)call->max_edges, "sl_sample: edges");
 }
 
 /* List the marked sources, and transpose the block, if that is wanted, by a stable sort of the edges. */
 static enum sl_status close_block(const struct sample_call *call, uint32_t *room)
 {
     const struct sl_sample_block *block = call->block;
-    const uint32_t n = call->g.n_edges;
-    SL_CHECK(list_sources(call));
+    const uint32_t n = call->max_edges;
+    const uint32_t n_after = sl_least(call->marks->n_vertices, n);
+    const int n_bits = bits_below((uint64_t)n_after + 1);
+    SL_CHECK(list_sources(call, n_after));
     if (block->back_offsets == nullptr) {
         return SL_OK;
     }
-    if (n == 0) {
-        return sl_cuda_status(cudaMemsetAsync(block->back_offsets, 0, sizeof *block->back_offsets, call->stream),
-                              "sl_sample: back offsets");
-    }
-    const int n_bits = bits_below(sl_least(call->marks->n_vertices, n));
     uint32_t *sorted = room + n;
     SL_CHECK(sl_sort_pairs(call->stream, n, n_bits, call->g.edges, room, sorted, block->back_rows));
     if (block->edge_weights != nullptr) { /* a weight is sorted as a word of four bytes */
@@ -672,14 +701,14 @@ static enum sl_status close_block(const struct sample_call *call, uint32_t *room
     if (block->back_edges != nullptr) {
         SL_CHECK(sl_sort_pairs(call->stream, n, n_bits, call->g.edges, block->edge_rows, sorted, block->back_edges));
     }
-    return sl_start("sl_sample: back offsets", call->stream, sl_blocks(n), find_borders, n, sorted,
+    return sl_start("sl_sample: back offsets", call->stream, sl_blocks(n), find_borders, call->g, sorted,
                     block->back_offsets);
 }
 
 /* The same if edges are ids that are not marked yet. */
 static enum sl_status mark_and_close(const struct sample_call *call, uint32_t *room)
 {
-    SL_CHECK(sl_start("sl_sample: edges", call->stream, sl_blocks(call->g.n_edges), mark_edges, call->g,
+    SL_CHECK(sl_start("sl_sample: edges", call->stream, sl_blocks(call->max_edges), mark_edges, call->g,
                       call->marks->words, room));
     return close_block(call, room);
 }
@@ -688,8 +717,10 @@ enum sl_status sl_block_close_cuda(cudaStream_t stream, const struct sl_sample_p
                                    uint32_t n_edges, const struct sl_sample_marks *marks,
                                    const struct sl_sample_sizes *sizes, const struct sl_sample_block *block)
 {
-    const struct drawing g = {*part, {}, nullptr, block->edge_offsets, block->edge_sources, n_rows, n_edges, false};
-    const struct sample_call call = {stream, marks, sizes, block, g};
+    (void)n_rows;
+    const struct drawing g = {*part,           {},   nullptr, block->edge_offsets, block->edge_sources, sizes->n_rows,
+                              block->max_rows, false};
+    const struct sample_call call = {stream, marks, sizes, block, g, n_edges};
     sl_scratch scratch(stream);
     SL_CHECK(take_room(&call, &scratch));
     return mark_and_close(&call, scratch.as<uint32_t>());
@@ -701,15 +732,19 @@ enum sl_status sl_sample_cuda(cudaStream_t stream, const struct sl_sample_part *
                               const struct sl_sample_block *block)
 {
     const uint32_t max_rows = block->max_rows;
-    const bool weighted = rule->method == SL_SAMPLE_WEIGHTED;
     const bool placed = rule->method == SL_SAMPLE_REPLACED || part->fanouts != nullptr;
     struct sample_call call = {
-        stream, marks, sizes, block, {*part, *rule, frontier, block->edge_offsets, block->edge_sources, 0, 0, placed}};
+        stream,
+        marks,
+        sizes,
+        block,
+        {*part, *rule, frontier, block->edge_offsets, block->edge_sources, sizes->n_rows, max_rows, placed},
+        block->max_edges};
     sl_scratch scratch(stream);
-    SL_CHECK(sl_start("sl_sample: degrees", stream, sl_blocks(((uint64_t)max_rows + 1) * (weighted ? SL_WARP : 1)),
-                      weighted ? count_positive : count_edges, call.g, max_rows, sizes->n_rows, block->edge_offsets));
-    SL_CHECK(sl_exclusive_sum(stream, max_rows + 1, block->edge_offsets));
-    SL_CHECK(read_sizes(&call));
+    SL_CHECK(place_edges(&call, block->edge_offsets));
+    if (call.max_edges / MANY_EDGES > max_rows) {
+        SL_CHECK(sl_read_size("sl_sample: its size", stream, block->edge_offsets + max_rows, &call.max_edges));
+    }
     SL_CHECK(take_room(&call, &scratch));
     SL_CHECK(draw_edges(&call, draw));
     SL_CHECK(take_all(&call, part->weights, block->edge_weights));
@@ -719,7 +754,7 @@ enum sl_status sl_sample_cuda(cudaStream_t stream, const struct sl_sample_part *
         SL_CHECK(drop_excluded(&call));
         return mark_and_close(&call, scratch.as<uint32_t>());
     }
-    SL_CHECK(sl_start("sl_sample: edges", stream, sl_blocks(call.g.n_edges), take_edges, call.g, marks->words,
+    SL_CHECK(sl_start("sl_sample: edges", stream, sl_blocks(call.max_edges), take_edges, call.g, marks->words,
                       scratch.as<uint32_t>()));
     return close_block(&call, scratch.as<uint32_t>());
 }
@@ -763,28 +798,29 @@ static inline __device__ bool is_between(sl_vertex id, uint32_t first, uint32_t 
     return id >= first && id < end;
 }
 
-/* 1 for ids of the part, else 0; one more entry, for the total. */
-static __global__ void flag_seeds(uint32_t n, const sl_vertex *order, uint32_t first, uint32_t end, uint32_t *flags_out)
-{
-    for (uint64_t i = sl_thread(); i <= n; i += sl_n_threads()) {
-        flags_out[i] = i < n && is_between(order[i], first, end);
-    }
-}
+/* The ids of the part become the frontier; one more item, for the total. */
+struct seed_rows {
+    uint32_t n, stop;
+    const sl_vertex *order;
+    uint32_t first, end;
+    sl_vertex *frontier_out;
+    uint32_t *row_of_out, *n_rows_out, *stop_out;
 
-static __global__ void place_seeds(uint32_t n, const sl_vertex *order, uint32_t first, uint32_t end,
-                                   const uint32_t *rows, sl_vertex *frontier_out, uint32_t *row_of_out,
-                                   uint32_t *n_rows_out, bool stop, uint32_t *stop_out)
-{
-    for (uint64_t i = sl_thread(); i <= n; i += sl_n_threads()) {
+    __device__ uint32_t number(uint64_t i) const
+    {
+        return i < n && is_between(order[i], first, end);
+    }
+    __device__ void take(uint64_t i, uint32_t before, uint32_t number) const
+    {
         if (i == n) {
-            *n_rows_out = rows[n];
+            *n_rows_out = before;
             *stop_out = stop;
-        } else if (is_between(order[i], first, end)) {
-            frontier_out[rows[i]] = order[i];
-            row_of_out[order[i] - first] = rows[i];
+        } else if (number > 0) {
+            frontier_out[before] = order[i];
+            row_of_out[order[i] - first] = before;
         }
     }
-}
+};
 
 enum sl_status sl_seed_cuda(cudaStream_t stream, uint32_t n, const sl_vertex *order, uint32_t n_hops, bool stop,
                             uint32_t *counts, const struct sl_frontier *frontier)
@@ -792,13 +828,16 @@ enum sl_status sl_seed_cuda(cudaStream_t stream, uint32_t n, const sl_vertex *or
     const char *name = "sl_seed";
     const uint32_t first = frontier->first;
     const uint32_t end = first + frontier->n_part;
-    const unsigned n_blocks = sl_blocks((uint64_t)n + 1);
-    sl_scratch rows(stream);
-    SL_CHECK(rows.take(((size_t)n + 1) * sizeof(uint32_t), name));
     SL_CHECK(sl_start(name, stream, sl_few_blocks(frontier->n_part), forget_rows, counts + sl_counts_rows(n_hops),
                       frontier->ids, first, frontier->row_of));
-    SL_CHECK(sl_start(name, stream, n_blocks, flag_seeds, n, order, first, end, rows.as<uint32_t>()));
-    SL_CHECK(sl_exclusive_sum(stream, n + 1, rows.as<uint32_t>()));
-    return sl_start(name, stream, n_blocks, place_seeds, n, order, first, end, rows.as<uint32_t>(), frontier->ids,
-                    frontier->row_of, counts + sl_counts_rows(0), stop, counts + sl_counts_stop(n_hops));
+    const struct seed_rows rows = {n,
+                                   stop,
+                                   order,
+                                   first,
+                                   end,
+                                   frontier->ids,
+                                   frontier->row_of,
+                                   counts + sl_counts_rows(0),
+                                   counts + sl_counts_stop(n_hops)};
+    return sl_scan_each(name, stream, (uint64_t)n + 1, rows);
 }

@@ -36,6 +36,7 @@ enum cudaMemcpyKind {
 #ifdef __cplusplus
 extern "C" {
 #endif
+cudaError_t cudaFree(void *data);
 cudaError_t cudaMallocAsync(void **out, size_t bytes, cudaStream_t stream);
 cudaError_t cudaFreeAsync(void *data, cudaStream_t stream);
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind, cudaStream_t stream);

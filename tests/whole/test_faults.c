@@ -326,8 +326,8 @@ static const struct {
     bool pipe;
     const char *options;
 } mixed[] = {
-    {false, SMALL "fanout=3,3 batch-size=8 pes=2 chunks=2 norm=batch dropout=0.3 residual"},
-    {false, SMALL CACHED "fanout=3,3 batch-size=8 pes=2 norm=layer model=gat heads=2"},
+    {false, SMALL "fanout=3,3 batch-size=8 pes=2 chunks=2 norm=layer dropout=0.3 residual"},
+    {false, SMALL CACHED "fanout=3,3 batch-size=8 pes=2 norm=batch model=gat heads=2"},
     {false, SMALL HOT_DEGREE "fanout=3,3 batch-size=8 pes=2 model=gcnii sampler=labor"},
     {false, SMALL "fanout=3,3 batch-size=8 pes=4 group-size=2 model=gcn sync=dissemination dataset=%sparse"},
     {false, SMALL "fanout=3,3 batch-size=8 pes=2 model=gin learn-epsilon objective=regression"},

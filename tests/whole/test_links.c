@@ -450,6 +450,7 @@ static void check_sample_launcher(const struct sl_partition *partition, const st
                                     .back_rows = device_room(n_drawn * 4),
                                     .request = device_room((2 + (size_t)n) * 4),
                                     .max_rows = n,
+                                    .max_edges = (uint32_t)n_drawn,
                                     .edge_weights = device_room(n_drawn * 4),
                                     .back_weights = device_room(n_drawn * 4)};
     uint32_t *counts_there = on_device(counts, n_counts * 4);
