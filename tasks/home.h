@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Homes of PEs. A home is a StarPU worker: homes are the GPU workers if there are any, otherwise all workers. With n
- * homes, PE p of P lives at home floor(p n / P). PEs therefore spread evenly over the GPUs, or over the cores of all
+ * Homes of PEs. A home is a StarPU worker: homes are the GPUs' workers if there are any, otherwise all workers. A GPU
+ * that is the only one may have two workers; the first is the home. With n homes, PE p of P lives at home floor(p n / P). PEs therefore spread evenly over the GPUs, or over the cores of all
  * NUMA nodes.
  */
 #ifndef SL_TASKS_HOME_H
@@ -26,6 +26,9 @@ struct sl_homes {
     uint32_t first_worker;
     bool gpus; /* the homes are GPUs */
 };
+
+/* The number of StarPU's GPUs; workers of one GPU follow each other. StarPU is running. */
+uint32_t sl_homes_count_gpus(void);
 
 /* Look up StarPU's workers for n_pes PEs. StarPU is running. */
 void sl_homes_find(uint32_t n_pes, struct sl_homes *out);

@@ -33,14 +33,49 @@ enum sl_status sl_gpus_check(uint32_t index, const struct sl_gpu *gpu, enum sl_p
     return SL_OK;
 }
 
-enum sl_status sl_gpus_check_workers(void)
+enum sl_status sl_gpus_workers(bool alone, bool room, uint32_t *n_out)
 {
     const char *wanted = getenv("STARPU_NWORKER_PER_CUDA");
-    if (wanted == NULL || wanted[0] == '\0' || strcmp(wanted, "1") == 0) {
+    const bool by_device = getenv("STARPU_CUDA_THREAD_PER_DEV") != NULL;
+    if (wanted == NULL || wanted[0] == '\0') {
+        *n_out = alone && room && !by_device ? 2 : 1;
         return SL_OK;
     }
-    return sl_fail(SL_EINVAL, "$STARPU_NWORKER_PER_CUDA: found '%.32s', expected 1 worker for each GPU; unset it",
-                   wanted);
+    *n_out = strcmp(wanted, "2") == 0 ? 2 : 1;
+    SL_FAIL_IF((*n_out == 2 && !alone) || (*n_out == 1 && strcmp(wanted, "1") != 0), SL_EINVAL,
+               "$STARPU_NWORKER_PER_CUDA: found '%.32s', expected 1 worker for each GPU, or 2 in one process with one "
+               "GPU that does all it can; unset it",
+               wanted);
+    SL_FAIL_IF(*n_out == 2 && by_device, SL_EINVAL,
+               "$STARPU_CUDA_THREAD_PER_DEV: found with 2 workers of a GPU, expected a thread for each; unset it");
+    return SL_OK;
+}
+
+/* For two workers of a GPU. A worker takes a task when it has none, so that the other may take the next. */
+static const char *const of_two[][2] = {
+    {"STARPU_NWORKER_PER_CUDA", "2"}, {"STARPU_CUDA_THREAD_PER_WORKER", "1"}, {"STARPU_CUDA_PIPELINE", "0"}};
+#define N_OF_TWO (sizeof of_two / sizeof of_two[0])
+
+enum sl_status sl_gpus_share_out(uint32_t n_workers, struct sl_gpus_shared *out)
+{
+    *out = (struct sl_gpus_shared){0};
+    for (size_t i = 0; n_workers == 2 && i < N_OF_TWO; i++) {
+        const char *own = getenv(of_two[i][0]);
+        if (own == NULL || own[0] == '\0') {
+            SL_FAIL_IF(setenv(of_two[i][0], of_two[i][1], 1) != 0, SL_ENOMEM, "no memory to set StarPU's environment");
+            out->set |= 1u << i;
+        }
+    }
+    return SL_OK;
+}
+
+void sl_gpus_unshare(const struct sl_gpus_shared *shared)
+{
+    for (size_t i = 0; i < N_OF_TWO; i++) {
+        if (shared->set & 1u << i) {
+            unsetenv(of_two[i][0]);
+        }
+    }
 }
 
 uint64_t sl_gpus_data_bytes(const struct sl_gpu *gpu, bool with_nccl)
@@ -117,8 +152,9 @@ uint32_t sl_gpus_list(int *devices, int *nodes)
 {
     uint32_t n = 0;
     for (unsigned w = 0; w < starpu_worker_get_count(); w++) {
-        if (starpu_worker_get_type((int)w) == STARPU_CUDA_WORKER) {
-            devices[n] = starpu_worker_get_devid((int)w);
+        const int device = starpu_worker_get_devid((int)w);
+        if (starpu_worker_get_type((int)w) == STARPU_CUDA_WORKER && (n == 0 || devices[n - 1] != device)) {
+            devices[n] = device;
             nodes[n++] = (int)starpu_worker_get_memory_node(w);
         }
     }

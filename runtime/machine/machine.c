@@ -17,6 +17,7 @@
 #include "runtime/machine/pool.h"
 #include "support/memory.h"
 #include "support/minmax.h"
+#include "tasks/home.h"
 #include "tasks/near.h"
 #include "tasks/ranks.h"
 
@@ -82,15 +83,13 @@ static enum sl_status set_variable(const char *name, const char *value)
 /* The GPUs for StarPU; with $STARPU_WORKERS_CUDAID all candidates. */
 struct gpus {
     uint32_t first, n;
+    uint32_t n_workers;                        /* of each */
     struct sl_gpu gpu[STARPU_MAXCUDADEVS + 1]; /* + 1: STARPU_MAXCUDADEVS is 0 without CUDA */
 };
 
 /* Read and check the first n GPUs of this rank, or all GPUs if $STARPU_WORKERS_CUDAID selects some. */
 static enum sl_status read_gpus(const struct sl_settings *settings, uint32_t n, struct gpus *out)
 {
-    if (n > 0) {
-        SL_CHECK(sl_gpus_check_workers());
-    }
     out->n = n > 0 && getenv("STARPU_WORKERS_CUDAID") != NULL ? sl_gpus_count() : n;
     for (uint32_t i = 0; i < out->n; i++) {
         SL_CHECK(sl_gpus_read(out->first + i, &out->gpu[i]));
@@ -126,7 +125,7 @@ static void show_limits(char *kept[SL_MEMORY_LIMITS])
 /* Call starpu_init with a prepared environment:
  * - $STARPU_SCHED overrides the configuration.
  * - $STARPU_SILENT hides unhelpful messages of StarPU's first start; STARPU_SILENT=0 shows the messages.
- * - limits on GPU memory are environment variables only.
+ * - limits on GPU memory, and the number of a GPU's workers, are environment variables only.
  * Afterwards the caller's variables are restored. *error_out: StarPU's result. */
 static enum sl_status init_starpu(const struct sl_settings *settings, struct gpus *gpus, struct starpu_conf *conf,
                                   int *error_out)
@@ -134,6 +133,7 @@ static enum sl_status init_starpu(const struct sl_settings *settings, struct gpu
     const char *inherited = getenv("STARPU_SCHED");
     char *kept = NULL;
     char *limits[SL_MEMORY_LIMITS] = {NULL};
+    struct sl_gpus_shared shared = {0};
     enum sl_status st;
     if (inherited != NULL) {
         SL_TRY(st, sl_strdup(inherited, &kept), done);
@@ -144,8 +144,10 @@ static enum sl_status init_starpu(const struct sl_settings *settings, struct gpu
     SL_TRY(st, set_variable("STARPU_SCHED", conf->sched_policy_name), done);
     SL_TRY(st, hide_limits(limits), restore);
     SL_TRY(st, sl_gpus_limit(gpus->n, gpus->gpu, settings->transport == SL_TRANSPORT_NCCL), restore);
+    SL_TRY(st, sl_gpus_share_out(gpus->n_workers, &shared), restore);
     *error_out = sl_ranks_start_starpu(conf);
 restore:
+    sl_gpus_unshare(&shared);
     show_limits(limits);
     set_variable("STARPU_SCHED", kept); /* best effort: a failure here must not hide `st` */
 done:
@@ -285,6 +287,20 @@ static enum sl_status count_cpus(const struct sl_settings *settings, const struc
     return SL_OK;
 }
 
+/* The workers of a GPU, and those of all GPUs and CPUs. */
+static enum sl_status count_workers(const struct sl_machine *machine, uint32_t n_cpus, uint32_t *of_gpu_out,
+                                    uint32_t *n_out)
+{
+    const bool alone = machine->gpus_first && machine->n_gpus == 1 && sl_n_ranks() == 1;
+    const bool room = n_cpus + 2 + 1 <= machine->topology.n_workers;
+    *of_gpu_out = 0;
+    if (machine->n_gpus > 0) {
+        SL_CHECK(sl_gpus_workers(alone, room, of_gpu_out));
+    }
+    *n_out = n_cpus + machine->n_gpus * *of_gpu_out;
+    return SL_OK;
+}
+
 /* Stop StarPU from counting main memory. StarPU's limit is hwloc's count, without memory added after the system's
  * start. At the limit StarPU would search for buffers to evict forever. The session checks the need in advance
  * (runtime/train/open.c). */
@@ -318,7 +334,7 @@ static void choose_sched(const char *name, struct starpu_conf *conf)
 /* After StarPU has started: check the number of GPUs, and set up the libraries of all workers. */
 static enum sl_status set_up_workers(const struct sl_machine *machine)
 {
-    unsigned n = (unsigned)starpu_worker_get_count_by_type(STARPU_CUDA_WORKER);
+    uint32_t n = sl_homes_count_gpus();
     SL_FAIL_IF(n != machine->n_gpus, SL_ENODEV,
                "StarPU started %u of %u GPUs; are the others in use, or hidden from it?", n, machine->n_gpus);
     if (n > 0) {
@@ -375,6 +391,7 @@ enum sl_status sl_machine_start(const struct sl_settings *settings, struct sl_ma
     struct sl_machine machine = {0};
     struct gpus gpus = {0};
     uint32_t n_cpus = 0;
+    uint32_t n_workers = 0;
     enum sl_status st;
     SL_TRY(st, sl_environment_check(settings->trace != NULL), failed);
     SL_TRY(st, load_kernels_early(settings), failed); /* before the first call of CUDA */
@@ -384,17 +401,18 @@ enum sl_status sl_machine_start(const struct sl_settings *settings, struct sl_ma
     SL_TRY(st, check_sched(machine.sched, machine.n_gpus), failed);
     SL_TRY(st, sl_topology_read(&machine.topology), failed);
     SL_TRY(st, count_cpus(settings, &machine, &n_cpus), failed);
-    SL_TRY(st, share_processors(&machine.topology, n_cpus + machine.n_gpus), failed);
     machine.gpus_first = machine.n_gpus > 0 && settings->cpus == 0 && sl_environment_cpus() == 0;
-    SL_TRY(st, check_space(n_cpus + machine.n_gpus), failed);
-    SL_TRY(st, check_threads(n_cpus + machine.n_gpus), failed);
+    SL_TRY(st, count_workers(&machine, n_cpus, &gpus.n_workers, &n_workers), failed);
+    SL_TRY(st, share_processors(&machine.topology, n_workers), failed);
+    SL_TRY(st, check_space(n_workers), failed);
+    SL_TRY(st, check_threads(n_workers), failed);
     SL_TRY(st, sl_environment_check_home(), failed);
     starpu_conf_init(&conf);
     conf.precedence_over_environment_variables = 1;
     choose_sched(machine.sched, &conf);
     conf.ncpus = (int)n_cpus;
     choose_gpus(gpus.first, machine.n_gpus, &conf);
-    SL_TRY(st, choose_cores(&machine, n_cpus + machine.n_gpus, &conf), no_cores);
+    SL_TRY(st, choose_cores(&machine, n_workers, &conf), no_cores);
     conf.nopencl = 0;
     conf.catch_signals = 0;
     if (machine.n_gpus == 0) {

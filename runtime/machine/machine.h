@@ -16,7 +16,7 @@ struct sl_machine {
     struct sl_topology topology;
     bool started;
     unsigned n_workers; /* CPU and GPU workers */
-    unsigned n_gpus;    /* GPU workers */
+    unsigned n_gpus;    /* a GPU has a worker, or two (runtime/machine/gpus.h) */
     /* --cpus was left open, with GPUs: the CPU worker only runs tasks without a GPU implementation (struct sl_run) */
     bool gpus_first;
     char sched[64];        /* the scheduler in use */

@@ -45,9 +45,21 @@ while read -r name gpus layers hidden fanout limits; do
             complain "$name: a step has $found ${columns[i]}, expected at most ${limits[i]} and not much less"
     done
 done <<'LIMITS'
-tutorial 1 2 128 4,4       4  58  30  3 0  6  0  0 2   5
-deep     1 3 256 10,10,10  4  87  44  5 0  8  0  0 3   5
-four     4 2 128 4,4     103 250 120 12 4 24 98  4 8 217
+tutorial 1 2 128 4,4       3  46   0  3 0  2  0  0 0   5
+deep     1 3 256 10,10,10  3  70   0  5 0  2  0  0 0   5
+four     4 2 128 4,4     103 202   0 12 4  8 98  4 0 217
 LIMITS
+
+# Two workers of one GPU, each with a stream, compute what one does.
+unset SL_EMULATED_GPUS
+for model in sage gat; do
+    for n in 1 2; do
+        STARPU_NWORKER_PER_CUDA=$n "$coop_sage" --dataset small --gpus 1 --pes 1 --model $model --layers 2 --hidden 16 --fanout 4,4 \
+            --batch-size 100 --epochs 2 --eval-every 0 --json >stdout 2>stderr || complain "$model, $n workers of a GPU: $(tail -n 1 stderr)"
+        sed -n 's/.*"train_loss":\([^,]*\).*/\1/p' stdout >losses.$n
+    done
+    [[ $(wc -l <losses.1) -eq 2 ]] && cmp losses.1 losses.2 || complain "$model: two workers of a GPU have other losses than one"
+done
+refuse 'STARPU_NWORKER_PER_CUDA: found .3' env STARPU_NWORKER_PER_CUDA=3 "$coop_sage" --dataset small --gpus 1 --epochs 1
 
 exit $failed

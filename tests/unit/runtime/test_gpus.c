@@ -34,22 +34,75 @@ TEST(test_pools)
     assert_int_equal(sl_gpus_check(3, &gpu, SL_PRECISION_BF16), SL_OK);
 }
 
+static void set(const char *name, const char *value)
+{
+    if (value == NULL) {
+        unsetenv(name);
+    } else {
+        setenv(name, value, 1);
+    }
+}
+
+static void expect_workers(bool alone, bool room, uint32_t wanted)
+{
+    uint32_t n = 0;
+    assert_int_equal(sl_gpus_workers(alone, room, &n), SL_OK);
+    assert_int_equal(n, wanted);
+}
+
+static void expect_no_workers(bool alone, const char *found)
+{
+    uint32_t n = 0;
+    assert_int_equal(sl_gpus_workers(alone, true, &n), SL_EINVAL);
+    expect_message(sl_message(), found, "unset it");
+    assert_null(strchr(sl_message(), '\n'));
+}
+
 TEST(test_workers_of_a_gpu)
 {
-    const char *const refused[] = {"2", "0", "-1", "one", "11", "1 ", " 1"};
-    unsetenv("STARPU_NWORKER_PER_CUDA");
-    assert_int_equal(sl_gpus_check_workers(), SL_OK);
-    setenv("STARPU_NWORKER_PER_CUDA", "", 1);
-    assert_int_equal(sl_gpus_check_workers(), SL_OK);
-    setenv("STARPU_NWORKER_PER_CUDA", "1", 1);
-    assert_int_equal(sl_gpus_check_workers(), SL_OK);
-    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
-        setenv("STARPU_NWORKER_PER_CUDA", refused[i], 1);
-        assert_int_equal(sl_gpus_check_workers(), SL_EINVAL);
-        expect_message(sl_message(), "STARPU_NWORKER_PER_CUDA", refused[i]);
-        assert_null(strchr(sl_message(), '\n'));
+    const char *const refused[] = {"3", "0", "-1", "one", "11", "1 ", " 1", "22"};
+    const char *const unset[] = {NULL, ""};
+    unsetenv("STARPU_CUDA_THREAD_PER_DEV");
+    for (int i = 0; i < 2; i++) {
+        set("STARPU_NWORKER_PER_CUDA", unset[i]);
+        expect_workers(true, true, 2);
+        expect_workers(true, false, 1);
+        expect_workers(false, true, 1);
     }
-    unsetenv("STARPU_NWORKER_PER_CUDA");
+    set("STARPU_NWORKER_PER_CUDA", "1");
+    expect_workers(true, true, 1);
+    expect_workers(false, true, 1);
+    set("STARPU_NWORKER_PER_CUDA", "2");
+    expect_workers(true, false, 2);
+    expect_no_workers(false, "found '2'");
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        set("STARPU_NWORKER_PER_CUDA", refused[i]);
+        expect_no_workers(true, refused[i]);
+    }
+    set("STARPU_CUDA_THREAD_PER_DEV", "1");
+    set("STARPU_NWORKER_PER_CUDA", "2");
+    expect_no_workers(true, "THREAD_PER_DEV");
+    set("STARPU_NWORKER_PER_CUDA", NULL);
+    expect_workers(true, true, 1);
+    set("STARPU_CUDA_THREAD_PER_DEV", NULL);
+}
+
+/* Variables that the user has set stay, the others are gone afterwards. */
+TEST(test_variables_of_two_workers)
+{
+    struct sl_gpus_shared shared;
+    set("STARPU_CUDA_PIPELINE", "1");
+    assert_int_equal(sl_gpus_share_out(1, &shared), SL_OK);
+    assert_null(getenv("STARPU_NWORKER_PER_CUDA"));
+    assert_int_equal(sl_gpus_share_out(2, &shared), SL_OK);
+    assert_string_equal(getenv("STARPU_NWORKER_PER_CUDA"), "2");
+    assert_string_equal(getenv("STARPU_CUDA_THREAD_PER_WORKER"), "1");
+    assert_string_equal(getenv("STARPU_CUDA_PIPELINE"), "1");
+    sl_gpus_unshare(&shared);
+    assert_null(getenv("STARPU_NWORKER_PER_CUDA"));
+    assert_null(getenv("STARPU_CUDA_THREAD_PER_WORKER"));
+    assert_string_equal(getenv("STARPU_CUDA_PIPELINE"), "1");
+    set("STARPU_CUDA_PIPELINE", NULL);
 }
 
 /* Something is left to launchers, more of a larger device, and never more than half. */
