@@ -43,17 +43,16 @@ enum sl_status sl_gpus_workers(bool alone, bool room, uint32_t *n_out)
     }
     *n_out = strcmp(wanted, "2") == 0 ? 2 : 1;
     SL_FAIL_IF((*n_out == 2 && !alone) || (*n_out == 1 && strcmp(wanted, "1") != 0), SL_EINVAL,
-               "$STARPU_NWORKER_PER_CUDA: found '%.32s', expected 1 worker for each GPU, or 2 in one process with one "
-               "GPU that does all it can; unset it",
+               "$STARPU_NWORKER_PER_CUDA: found '%.32s', expected 1 worker for each GPU, or 2 in one process of "
+               "coop_sage with one GPU that does all it can; unset it",
                wanted);
     SL_FAIL_IF(*n_out == 2 && by_device, SL_EINVAL,
                "$STARPU_CUDA_THREAD_PER_DEV: found with 2 workers of a GPU, expected a thread for each; unset it");
     return SL_OK;
 }
 
-/* For two workers of a GPU. A worker takes a task when it has none, so that the other may take the next. */
-static const char *const of_two[][2] = {
-    {"STARPU_NWORKER_PER_CUDA", "2"}, {"STARPU_CUDA_THREAD_PER_WORKER", "1"}, {"STARPU_CUDA_PIPELINE", "0"}};
+/* For two workers of a GPU. */
+static const char *const of_two[][2] = {{"STARPU_NWORKER_PER_CUDA", "2"}, {"STARPU_CUDA_THREAD_PER_WORKER", "1"}};
 #define N_OF_TWO (sizeof of_two / sizeof of_two[0])
 
 enum sl_status sl_gpus_share_out(uint32_t n_workers, struct sl_gpus_shared *out)

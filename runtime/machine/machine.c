@@ -288,10 +288,11 @@ static enum sl_status count_cpus(const struct sl_settings *settings, const struc
 }
 
 /* The workers of a GPU, and those of all GPUs and CPUs. */
-static enum sl_status count_workers(const struct sl_machine *machine, uint32_t n_cpus, uint32_t *of_gpu_out,
-                                    uint32_t *n_out)
+static enum sl_status count_workers(const struct sl_settings *settings, const struct sl_machine *machine,
+                                    uint32_t n_cpus, uint32_t *of_gpu_out, uint32_t *n_out)
 {
-    const bool alone = machine->gpus_first && machine->n_gpus == 1 && sl_n_ranks() == 1;
+    const bool alone =
+        settings->schedule == SL_SCHEDULE_MINIBATCH && machine->gpus_first && machine->n_gpus == 1 && sl_n_ranks() == 1;
     const bool room = n_cpus + 2 + 1 <= machine->topology.n_workers;
     *of_gpu_out = 0;
     if (machine->n_gpus > 0) {
@@ -402,7 +403,7 @@ enum sl_status sl_machine_start(const struct sl_settings *settings, struct sl_ma
     SL_TRY(st, sl_topology_read(&machine.topology), failed);
     SL_TRY(st, count_cpus(settings, &machine, &n_cpus), failed);
     machine.gpus_first = machine.n_gpus > 0 && settings->cpus == 0 && sl_environment_cpus() == 0;
-    SL_TRY(st, count_workers(&machine, n_cpus, &gpus.n_workers, &n_workers), failed);
+    SL_TRY(st, count_workers(settings, &machine, n_cpus, &gpus.n_workers, &n_workers), failed);
     SL_TRY(st, share_processors(&machine.topology, n_workers), failed);
     SL_TRY(st, check_space(n_workers), failed);
     SL_TRY(st, check_threads(n_workers), failed);

@@ -12,7 +12,7 @@ source "$top_srcdir/tests/lib.sh"
 
 generate small --vertices 2000 --edges 14000 --features 128 --classes 40
 
-# counts FILE OPTION ...: of a run of one epoch.
+# counts FILE OPTION ...: of a run.
 counts()
 {
     SL_SIMGPU_COUNTS=$1 "$coop_sage" "${run[@]}" "${@:2}" >stdout 2>&1 || complain "$name: $(tail -n 1 stdout)"
@@ -49,6 +49,19 @@ tutorial 1 2 128 4,4       3  46   0  3 0  2  0  0 0   5
 deep     1 3 256 10,10,10  3  70   0  5 0  2  0  0 0   5
 four     4 2 128 4,4     103 202   0 12 4  8 98  4 0 217
 LIMITS
+
+# Lists of ids travel between GPUs, and hardly anything else where rows have one column. Four times the vertices, with the same
+# degree and seeds, are the same lists. From one epoch to two there are only steps; the first run of all measured the buses.
+run=(--gpus 2 --pes 2 --layers 2 --hidden 1 --fanout 4,4 --batch-size 50 --eval-every 0 --cache none --partition random)
+export SL_EMULATED_GPUS=2
+for n in 2000 8000; do
+    generate "$n" --vertices $n --edges $((7 * n)) --features 1 --classes 2
+    counts one --dataset "$n" --epochs 1
+    counts two --dataset "$n" --epochs 2
+    bytes[n]=$((($(figure two bytes_between_gpus) - $(figure one bytes_between_gpus)) * 2000 / n))
+done
+((bytes[2000] > 0 && 10 * bytes[8000] <= 11 * bytes[2000])) ||
+    complain "between GPUs: ${bytes[8000]} bytes of 8000 vertices in as many steps as ${bytes[2000]} of 2000"
 
 # Two workers of one GPU, each with a stream, compute what one does.
 unset SL_EMULATED_GPUS

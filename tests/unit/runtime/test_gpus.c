@@ -91,18 +91,21 @@ TEST(test_workers_of_a_gpu)
 TEST(test_variables_of_two_workers)
 {
     struct sl_gpus_shared shared;
-    set("STARPU_CUDA_PIPELINE", "1");
+    set("STARPU_NWORKER_PER_CUDA", NULL);
+    set("STARPU_CUDA_THREAD_PER_WORKER", "1");
     assert_int_equal(sl_gpus_share_out(1, &shared), SL_OK);
     assert_null(getenv("STARPU_NWORKER_PER_CUDA"));
     assert_int_equal(sl_gpus_share_out(2, &shared), SL_OK);
     assert_string_equal(getenv("STARPU_NWORKER_PER_CUDA"), "2");
     assert_string_equal(getenv("STARPU_CUDA_THREAD_PER_WORKER"), "1");
-    assert_string_equal(getenv("STARPU_CUDA_PIPELINE"), "1");
     sl_gpus_unshare(&shared);
     assert_null(getenv("STARPU_NWORKER_PER_CUDA"));
+    assert_string_equal(getenv("STARPU_CUDA_THREAD_PER_WORKER"), "1");
+    set("STARPU_CUDA_THREAD_PER_WORKER", NULL);
+    assert_int_equal(sl_gpus_share_out(2, &shared), SL_OK);
+    assert_string_equal(getenv("STARPU_CUDA_THREAD_PER_WORKER"), "1");
+    sl_gpus_unshare(&shared);
     assert_null(getenv("STARPU_CUDA_THREAD_PER_WORKER"));
-    assert_string_equal(getenv("STARPU_CUDA_PIPELINE"), "1");
-    set("STARPU_CUDA_PIPELINE", NULL);
 }
 
 /* Something is left to launchers, more of a larger device, and never more than half. */
