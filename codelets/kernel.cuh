@@ -216,8 +216,8 @@ static inline enum sl_status sl_start(const char *name, cudaStream_t stream, uns
 
 /* Memory for the launchers of one stream, which one thread calls. What runs on the stream runs in order, so the next
  * launcher may write where the one before still has to read, and a step needs no call of CUDA for it. The memory grows
- * to the most that launchers had at a time, while none has any, up to a bound. What does not fit comes from the device's
- * pool. */
+ * to the most that launchers had at a time, while none has any, up to a bound. What does not fit comes from the
+ * device's pool. */
 struct sl_arena {
     cudaStream_t stream;
     char *data; /* NULL: none yet */

@@ -4,10 +4,10 @@
  * Prefix sums in one launch, with what makes the numbers and what uses the sums.
  *
  * Blocks take consecutive shares of the items, in the order in which they start. A block adds the numbers of its share,
- * tells the other blocks the sum, and waits for the sums of the blocks before it, all of which have started. So a launch
- * needs no more room on the GPU than one block does (Merrill and Garland, Single-pass Parallel Prefix Scan with Decoupled
- * Look-back, 2016; here a block reads all sums before it, which are few). Numbers are integers: any order of additions
- * gives the same sums.
+ * tells the other blocks the sum, and waits for the sums of the blocks before it, all of which have started. So a
+ * launch needs no more room on the GPU than one block does (Merrill and Garland, Single-pass Parallel Prefix Scan with
+ * Decoupled Look-back, 2016; here a block reads all sums before it, which are few). Numbers are integers: any order of
+ * additions gives the same sums.
  */
 #ifndef SL_CODELETS_SCAN_CUH
 #define SL_CODELETS_SCAN_CUH

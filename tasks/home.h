@@ -2,8 +2,8 @@
  * Copyright (c) 2026 the Starling authors
  *
  * Homes of PEs. A home is a StarPU worker: homes are the GPUs' workers if there are any, otherwise all workers. A GPU
- * that is the only one may have two workers; the first is the home. With n homes, PE p of P lives at home floor(p n / P). PEs therefore spread evenly over the GPUs, or over the cores of all
- * NUMA nodes.
+ * that is the only one may have two workers; the first is the home. With n homes, PE p of P lives at home
+ * floor(p n / P). PEs therefore spread evenly over the GPUs, or over the cores of all NUMA nodes.
  */
 #ifndef SL_TASKS_HOME_H
 #define SL_TASKS_HOME_H

@@ -4,8 +4,8 @@
  * The row cache on a device. As on the CPU, the replaced slots are the slots whose key is not above the k-th smallest,
  * in the order of their indices. k is the number of missing rows to load; only the device knows k. */
 #include "codelets/bf16.cuh"
-#include "codelets/scan.cuh"
 #include "codelets/rows/row_cache.h"
+#include "codelets/scan.cuh"
 
 /* ---- filling ---- */
 

@@ -58,8 +58,8 @@ struct sl_marked {
     }
 };
 
-/* Rank the words, and list the marked ids by owner, n_parts of them, all but the owners' positions, which lie before the
- * ids: the position of owner q is the rank of its first id. SL_ECUDA. */
+/* Rank the words, and list the marked ids by owner, n_parts of them, all but the owners' positions, which lie before
+ * the ids: the position of owner q is the rank of its first id. SL_ECUDA. */
 static inline enum sl_status sl_list_marked(const char *name, cudaStream_t stream, uint32_t n_words,
                                             const uint64_t *words, uint32_t n_parts, uint32_t *ranks_out,
                                             uint32_t *list_out)

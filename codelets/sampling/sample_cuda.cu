@@ -546,6 +546,42 @@ static __global__ void find_borders(struct drawing g, const uint32_t *sorted, ui
     }
 }
 
+/* Edges of `neighbor`, as ids that are marked, and their offsets and destinations. A thread draws for a destination,
+ * for fanouts up to SHARED_PICKS. */
+struct neighbor_edges {
+    struct drawing g;
+    struct sl_draw draw;
+    uint32_t *offsets_out;
+    uint64_t *words;
+    uint32_t *rows_out; /* NULL: not wanted */
+
+    __device__ uint32_t number(uint64_t d) const
+    {
+        return d < *g.n_rows ? sl_least(sl_neighbours_of(&g.part, g.frontier[d]).degree, g.rule.fanout) : 0;
+    }
+    __device__ void take(uint64_t d, uint32_t before, uint32_t n) const
+    {
+        __shared__ uint32_t shared[SHARED_PICKS * SL_THREADS];
+        uint32_t *picks = shared + threadIdx.x;
+        offsets_out[d] = before;
+        if (n == 0) {
+            return;
+        }
+        const struct sl_neighbours from = sl_neighbours_of(&g.part, g.frontier[d]);
+        if (from.degree > n) {
+            sl_pick_neighbor(&draw, g.part.dataset_ids[g.frontier[d]], from.degree, n, SL_THREADS, picks);
+        }
+        for (uint32_t i = 0; i < n; i++) {
+            const sl_vertex id = from.ids[from.degree > n ? picks[i * SL_THREADS] : i];
+            g.edges[before + i] = id;
+            if (rows_out != nullptr) {
+                rows_out[before + i] = (uint32_t)d;
+            }
+            sl_mark(words, id);
+        }
+    }
+};
+
 /* ---- the launcher ---- */
 
 #define MANY_EDGES 64 /* with more edges for each row at most, the host waits for their number */
@@ -713,6 +749,17 @@ static enum sl_status mark_and_close(const struct sample_call *call, uint32_t *r
     return close_block(call, room);
 }
 
+/* Whether edges are drawn, read and marked in one launch: they carry nothing, and are few for each destination. */
+static bool takes_at_once(const struct sample_call *call)
+{
+    const struct drawing *g = &call->g;
+    const struct sl_sample_block *block = call->block;
+    const bool plain =
+        block->edge_weights == nullptr && block->edge_relations == nullptr && block->edge_rows == nullptr;
+    return g->rule.method == SL_SAMPLE_NEIGHBOR && g->rule.fanout <= SHARED_PICKS && !g->placed && plain &&
+           g->part.excluded.table == nullptr;
+}
+
 enum sl_status sl_block_close_cuda(cudaStream_t stream, const struct sl_sample_part *part, uint32_t n_rows,
                                    uint32_t n_edges, const struct sl_sample_marks *marks,
                                    const struct sl_sample_sizes *sizes, const struct sl_sample_block *block)
@@ -741,6 +788,12 @@ enum sl_status sl_sample_cuda(cudaStream_t stream, const struct sl_sample_part *
         {*part, *rule, frontier, block->edge_offsets, block->edge_sources, sizes->n_rows, max_rows, placed},
         block->max_edges};
     sl_scratch scratch(stream);
+    if (takes_at_once(&call)) {
+        SL_CHECK(take_room(&call, &scratch));
+        const struct neighbor_edges edges = {call.g, *draw, block->edge_offsets, marks->words, scratch.as<uint32_t>()};
+        SL_CHECK(sl_scan_each("sl_sample: neighbor", stream, (uint64_t)max_rows + 1, edges));
+        return close_block(&call, scratch.as<uint32_t>());
+    }
     SL_CHECK(place_edges(&call, block->edge_offsets));
     if (call.max_edges / MANY_EDGES > max_rows) {
         SL_CHECK(sl_read_size("sl_sample: its size", stream, block->edge_offsets + max_rows, &call.max_edges));

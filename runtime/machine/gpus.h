@@ -59,8 +59,8 @@ enum sl_status sl_gpus_check(uint32_t index, const struct sl_gpu *gpu, enum sl_p
 
 /* The number of workers of a GPU. Two, each with a thread and a stream, sample a step while the step before computes.
  * Homes of PEs are a GPU's first worker, so two are for a GPU that is alone: of one process that samples, and the only
- * one that takes GPUs' tasks. room: there is a processor for each worker and the main thread. $STARPU_NWORKER_PER_CUDA may say 1
- * or 2. SL_EINVAL: the environment asks for what cannot be. */
+ * one that takes GPUs' tasks. room: there is a processor for each worker and the main thread.
+ * $STARPU_NWORKER_PER_CUDA may say 1 or 2. SL_EINVAL: the environment asks for what cannot be. */
 enum sl_status sl_gpus_workers(bool alone, bool room, uint32_t *n_out);
 
 /* Around StarPU's start: set the variables for this number of workers of a GPU, unless the user has set them, and take
