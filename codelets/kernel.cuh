@@ -223,12 +223,13 @@ struct sl_arena {
     char *data; /* NULL: none yet */
     size_t bytes, used;
     size_t live, most;    /* bytes that launchers have, here and outside, and the most so far */
+    size_t refused;       /* `most` when the device had no room */
     struct sl_scan *scan; /* codelets/scan.cuh; NULL: none yet */
     uint32_t n_scans;     /* launches with it */
 };
 
-/* A thread's arenas, one for each stream. There are no more streams than GPUs, unless a test makes some: the first
- * then goes. */
+/* A thread's arenas, one for each stream. A thread has no more streams than it drives GPUs, unless a test makes some:
+ * the first then goes. */
 struct sl_arenas {
     struct sl_arena list[8] = {};
     uint32_t n = 0;
@@ -254,6 +255,7 @@ inline struct sl_arena *sl_arena_of(cudaStream_t stream)
     if (own.n < sizeof own.list / sizeof *own.list) {
         arena = &own.list[own.n++];
     } else {
+        cudaDeviceSynchronize(); /* cudaFree does not wait for memory of a pool */
         cudaFree(arena->data);
         cudaFree(arena->scan);
     }
@@ -314,7 +316,7 @@ class sl_scratch
 
   private:
     static constexpr size_t ALIGNED = 256;            /* as cudaMalloc aligns */
-    static constexpr size_t MOST = (size_t)256 << 20; /* that an arena keeps from other data */
+    static constexpr size_t MOST = (size_t)128 << 20; /* that an arena keeps from other data */
 
     bool is_inside() const
     {
@@ -324,7 +326,7 @@ class sl_scratch
     /* In the arena, or in memory of its own if the arena is too small and cannot grow now. */
     cudaError_t place()
     {
-        if (arena_->live == bytes_ && arena_->bytes < sl_least(arena_->most, MOST)) {
+        if (arena_->live == bytes_ && arena_->bytes < sl_least(arena_->most, MOST) && arena_->refused < arena_->most) {
             grow();
         }
         if (bytes_ > arena_->bytes - arena_->used) {
@@ -338,15 +340,18 @@ class sl_scratch
     /* To the most that launchers had at a time, and a quarter more: sizes differ from step to step. */
     void grow()
     {
+        const size_t bytes = sl_least(arena_->most + arena_->most / 4, MOST);
+        char *data;
+        if (cudaMallocAsync((void **)&data, bytes, stream_) != cudaSuccess) {
+            cudaGetLastError(); /* what fails next says so */
+            arena_->refused = arena_->most;
+            return;
+        }
         if (arena_->data != nullptr) {
             cudaFreeAsync(arena_->data, stream_);
-            arena_->data = nullptr;
         }
-        arena_->bytes = sl_least(arena_->most + arena_->most / 4, MOST);
-        if (cudaMallocAsync((void **)&arena_->data, arena_->bytes, stream_) != cudaSuccess) {
-            cudaGetLastError(); /* what fails next says so */
-            arena_->bytes = 0;
-        }
+        arena_->data = data;
+        arena_->bytes = bytes;
     }
 
     cudaStream_t stream_;

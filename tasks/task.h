@@ -119,7 +119,7 @@ struct sl_run {
     /* Tasks with a CUDA implementation run on GPUs only, other tasks on CPU workers. */
     bool gpus_first;
     bool has_cuda;   /* there are CUDA workers */
-    uint32_t n_gpus; /* GPUs that StarPU drives, one worker each */
+    uint32_t n_gpus; /* GPUs that StarPU drives; one that is alone may have two workers */
     /* Bytes that StarPU may use on a GPU, smallest over all GPUs; 0: no GPU. */
     uint64_t gpu_bytes;
     /* Evaluation tasks belong to parts, not PEs: they ignore `homes` and `near`. */

@@ -379,7 +379,8 @@ static inline struct sl_sample_marks sl_marks_in(void *bytes, uint32_t n_vertice
 }
 
 /* Output arrays of a block. Required capacity: edge_sources and back_rows E, for the edges of all destinations;
- * edge_offsets D + 1; back_offsets T + 1; request T + G + 1. sl_sample_cuda writes all max_rows + 1 edge offsets.
+ * edge_offsets D + 1; back_offsets T + 1; request T + G + 1. On a GPU all max_rows + 1 edge offsets are written, and
+ * arrays of E may be up to max_edges.
  * back_offsets: NULL: without the transposed block. */
 struct sl_sample_block {
     uint32_t *edge_offsets, *edge_sources;
@@ -402,8 +403,8 @@ struct sl_frontier {
 
 /* Sample the destinations `frontier`: write edges, transposed block, request and sizes. draw: purpose SL_FOR_SAMPLING,
  * step, hop. On a GPU, marks->heap is not used, and the same edges are drawn. Sizes stay on the GPU: grids and
- * working memory are those of max_rows and max_edges. Only if max_edges says little, as without a limit of the fanout,
- * it waits once for the stream, to know the number of edges. */
+ * working memory are those of max_rows and max_edges. Only if max_edges is large, or says little, as without a limit of
+ * the fanout, it waits once for the stream, to know the number of edges. */
 SL_DECLARE_LAUNCHER(void, sl_sample, const struct sl_sample_part *part, const struct sl_sample_rule *rule,
                     const struct sl_draw *draw, const sl_vertex *frontier, const struct sl_sample_marks *marks,
                     const struct sl_sample_sizes *sizes, const struct sl_sample_block *block);

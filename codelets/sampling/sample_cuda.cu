@@ -584,7 +584,9 @@ struct neighbor_edges {
 
 /* ---- the launcher ---- */
 
-#define MANY_EDGES 64 /* with more edges for each row at most, the host waits for their number */
+/* With more edges than this at most, for each row or in all, the host waits for their number. */
+#define MANY_EDGES 64
+#define LARGE_BLOCK ((uint32_t)4 << 20)
 
 /* Common data of the steps of one call. */
 struct sample_call {
@@ -756,8 +758,8 @@ static bool takes_at_once(const struct sample_call *call)
     const struct sl_sample_block *block = call->block;
     const bool plain =
         block->edge_weights == nullptr && block->edge_relations == nullptr && block->edge_rows == nullptr;
-    return g->rule.method == SL_SAMPLE_NEIGHBOR && g->rule.fanout <= SHARED_PICKS && !g->placed && plain &&
-           g->part.excluded.table == nullptr;
+    return call->max_edges <= LARGE_BLOCK && g->rule.method == SL_SAMPLE_NEIGHBOR && g->rule.fanout <= SHARED_PICKS &&
+           !g->placed && plain && g->part.excluded.table == nullptr;
 }
 
 enum sl_status sl_block_close_cuda(cudaStream_t stream, const struct sl_sample_part *part, uint32_t n_rows,
@@ -795,7 +797,7 @@ enum sl_status sl_sample_cuda(cudaStream_t stream, const struct sl_sample_part *
         return close_block(&call, scratch.as<uint32_t>());
     }
     SL_CHECK(place_edges(&call, block->edge_offsets));
-    if (call.max_edges / MANY_EDGES > max_rows) {
+    if (call.max_edges / MANY_EDGES > max_rows || call.max_edges > LARGE_BLOCK) {
         SL_CHECK(sl_read_size("sl_sample: its size", stream, block->edge_offsets + max_rows, &call.max_edges));
     }
     SL_CHECK(take_room(&call, &scratch));

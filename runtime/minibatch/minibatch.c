@@ -187,7 +187,7 @@ static enum sl_status resize(void *own)
 }
 
 /* Submitting a step waits for the previous step in the same slot, `depth` steps earlier. So the loss of this earlier
- * step exists. */
+ * step exists, or its shares are about to be summed. */
 static uint32_t in_flight(const void *own)
 {
     return ((const struct sl_minibatch *)own)->steps.settings->depth;
@@ -205,7 +205,8 @@ static uint64_t other_bytes(const struct sl_work *work, const struct sl_steps *s
 }
 
 /* With one GPU, a bundle has all tasks that the GPU can run. The buffers of the steps in flight are then there at the
- * same time: twice what single tasks need, since no gradient takes the place of another. */
+ * same time: twice what single tasks need, since no gradient takes the place of another. Without bundles all tasks go to
+ * one worker of the GPU: two would hold buffers in a GPU that has no room for what the other waits for. */
 static enum sl_status open_bundle(const struct sl_work *work, const struct sl_steps *steps)
 {
     struct sl_run *run = work->run;
@@ -214,6 +215,9 @@ static enum sl_status open_bundle(const struct sl_work *work, const struct sl_st
     const uint64_t bytes = rows + sl_steps_slot_bytes(steps) + sl_feature_source_bytes(&work->shards->features);
     if (one && !run->traced && !run->fastest_means && steps->cache.n_rows == 0 && bytes <= run->gpu_bytes) {
         return sl_bundles_open(run, work->plan->n_pes, work->plan->n_pes);
+    }
+    if (one && starpu_cuda_worker_get_count() > run->n_gpus) {
+        run->homes = &work->plan->homes;
     }
     return SL_OK;
 }

@@ -295,7 +295,7 @@ static enum sl_status loss(struct sl_steps *s, uint64_t step)
         SL_CHECK(sl_rows_reshape(split, s->shards->n_outputs, SL_DTYPE_REAL, &last[SL_ROWS_GZ]));
         for (uint32_t c = 0; c < split->n_chunks; c++) {
             starpu_data_handle_t share;
-            SL_CHECK(sl_partials_next(&s->losses, p, 1, 1, SL_DTYPE_F64, &share));
+            SL_CHECK(sl_partials_next(&s->losses[step % 2], p, 1, 1, SL_DTYPE_F64, &share));
             for (uint32_t k = 0; k < n_arrays; k++) {
                 rows.decoder[k] = sl_layer_pass_value(&ends, p, (int)k);
                 SL_CHECK(sl_layer_pass_partial(&ends, p, (int)k, &rows.decoder_gradient[k]));
@@ -313,7 +313,8 @@ static enum sl_status loss(struct sl_steps *s, uint64_t step)
 static enum sl_status sum_losses(struct sl_steps *s, uint64_t step, starpu_data_handle_t total)
 {
     struct sl_task_args head = sl_step_head(s, step, 0, 0);
-    struct sl_transport_losses losses = {.ranks = {0, s->plan->n_ranks}, .partials = &s->losses, .total = total};
+    struct sl_transport_losses losses = {
+        .ranks = {0, s->plan->n_ranks}, .partials = &s->losses[step % 2], .total = total};
     return sl_transport_loss(s->transport, &head, &losses);
 }
 

@@ -135,7 +135,7 @@ void sl_step_drop(struct sl_steps *s)
     for (uint32_t k = 0; k < n_gradients(s); k++) {
         s->gradients[k].n = 0;
     }
-    s->losses.n = 0;
+    s->losses[0].n = s->losses[1].n = 0;
 }
 
 /* ---- partials ---- */
@@ -148,7 +148,8 @@ static enum sl_status open_partials(struct sl_steps *s)
     for (uint32_t k = 0; k < n_lists; k++) {
         SL_CHECK(sl_partials_open(n / s->plan->n_replicas, &s->gradients[k]));
     }
-    SL_CHECK(sl_partials_open(n, &s->losses));
+    SL_CHECK(sl_partials_open(n, &s->losses[0]));
+    SL_CHECK(sl_partials_open(n, &s->losses[1]));
     SL_CHECK(sl_partials_open(n, &s->pass.batch.moments));
     SL_CHECK(sl_partials_open(n, &s->pass.batch.sums));
     SL_CHECK(sl_partials_open(s->plan->n_groups, &s->pass.batch.unbiased));
@@ -165,7 +166,8 @@ static void close_partials(struct sl_steps *s)
         }
     }
     sl_free(s->gradients);
-    sl_partials_close(&s->losses);
+    sl_partials_close(&s->losses[0]);
+    sl_partials_close(&s->losses[1]);
     sl_partials_close(&s->pass.batch.moments);
     sl_partials_close(&s->pass.batch.sums);
     sl_partials_close(&s->pass.batch.unbiased);
@@ -255,7 +257,8 @@ static enum sl_status open_tables(struct sl_steps *s)
 static enum sl_status open_slots(struct sl_steps *s)
 {
     struct sl_slot_shape shape = {.plan = s->plan, .shards = s->shards};
-    uint64_t n_seeds = s->plan->batch / s->plan->n_groups + 1;
+    uint64_t most = s->plan->adapts ? s->shards->n_train : s->plan->batch; /* a slot is no larger in a later epoch */
+    uint64_t n_seeds = most / s->plan->n_groups + 1;
     shape.n_seeds = n_seeds < s->shards->n_train ? (uint32_t)n_seeds : s->shards->n_train;
     shape.full = s->settings->sampler == SL_SAMPLER_FULL;
     shape.max_fanout = s->max_fanout;

@@ -82,8 +82,9 @@ struct sl_steps {
     struct sl_pass pass;
     /* [layer][replica][parameter][list of the transport]: partial gradients of the replica's PEs and chunks. */
     struct sl_partials *gradients;
-    /* Partial losses of all PEs and chunks. */
-    struct sl_partials losses;
+    /* Partial losses of all PEs and chunks, of even and of odd steps: a step's are summed while the next step writes
+     * its own. */
+    struct sl_partials losses[2];
     /* The replicas, and how they mix in the step in hand. */
     struct sl_replicas replicas;
     /* Room for the parcels of one group: at most G^2. */

@@ -110,7 +110,7 @@ enum sl_status sl_session_describe(const struct sl_session *t, FILE *stream)
             "them",
             t->n_unpinned);
     }
-    if (t->machine.n_workers - t->machine.n_gpus > t->machine.topology.n_workers) {
+    if (starpu_cpu_worker_get_count() > t->machine.topology.n_workers) {
         sl_print_line(stream, "warning",
                       "%u workers share the %u %s of this process: they wait for each other; leave out --cpus",
                       t->machine.n_workers, t->machine.topology.n_workers,

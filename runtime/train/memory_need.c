@@ -334,11 +334,12 @@ struct sl_gpu_need sl_memory_need_gpu(const struct sl_settings *settings, const 
     cached.feature_cache = settings->feature_cache != 0;
     cached.depth++; /* the next step gathers beside them */
     find_basis(&cached, dataset, true, &b);
-    /* An evaluation has rows of all parts: one chunk computes, one is in StarPU's pipeline, two are transferred. */
+    /* An evaluation has rows of all parts. Of a worker, one chunk computes, one is in StarPU's pipeline, two are
+     * transferred. A GPU that is alone may have two workers. */
     const struct sl_layer *first = &b.model.layer[0];
     bool travel = sl_layer_aggregates(first) && first->evaluation.travelling == SL_ROWS_INPUT;
     double features = feature_bytes(&b, b.n);
-    b.in_hand = 4.0 * (1 << SL_EVALUATE_GPU_SHIFT);
+    b.in_hand = (n_gpus == 1 ? 8.0 : 4.0) * (1 << SL_EVALUATE_GPU_SHIFT);
     double evaluation = count_rows(&b).evaluation + if_so(travel || !b.in_place, features);
     take_share(n_pes, settings->pes, settings->group_size, &b);
     /* Dense features of the parts are not on the GPU. */

@@ -36,6 +36,7 @@ enum cudaMemcpyKind {
 #ifdef __cplusplus
 extern "C" {
 #endif
+cudaError_t cudaDeviceSynchronize(void);
 cudaError_t cudaFree(void *data);
 cudaError_t cudaMallocAsync(void **out, size_t bytes, cudaStream_t stream);
 cudaError_t cudaFreeAsync(void *data, cudaStream_t stream);
@@ -71,6 +72,11 @@ static inline cudaError_t cudaMalloc(void **out, size_t bytes)
 static inline cudaError_t cudaFree(void *data)
 {
     free(data);
+    return cudaSuccess;
+}
+
+static inline cudaError_t cudaDeviceSynchronize(void)
+{
     return cudaSuccess;
 }
 
