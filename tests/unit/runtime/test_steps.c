@@ -88,7 +88,7 @@ TEST(test_partials)
     starpu_data_handle_t first[3];
     starpu_data_handle_t again;
     open_world(false, &settings, 1, &d, &w);
-    struct sl_partials *list = &w.steps->losses;
+    struct sl_partials *list = &w.steps->losses[1];
     assert_int_equal(list->room, settings.pes * settings.chunks);
     assert_int_equal(sl_partials_next(list, 0, 0, 1, SL_DTYPE_F64, &first[0]), SL_EINVAL);
     assert_int_equal(list->n, 0);
@@ -150,7 +150,7 @@ static uint32_t list_kept(const struct sl_steps *s, uint32_t room, starpu_data_h
         assert_true(n + 3 <= room);
         out[n++] = s->pass.batch.moments.handle[i];
         out[n++] = s->pass.batch.sums.handle[i];
-        out[n++] = s->losses.handle[i];
+        out[n++] = s->losses[0].handle[i];
     }
     for (uint32_t i = 0; i < s->settings->depth * s->plan->n_pes; i++) {
         n = list_rows(&s->slot_rows[i], n, room, out);
