@@ -228,41 +228,8 @@ struct sl_arena {
     uint32_t n_scans;     /* launches with it */
 };
 
-/* A thread's arenas, one for each stream. A thread has no more streams than it drives GPUs, unless a test makes some:
- * the first then goes. */
-struct sl_arenas {
-    struct sl_arena list[8] = {};
-    uint32_t n = 0;
-
-    ~sl_arenas()
-    {
-        for (uint32_t i = 0; i < n; i++) {
-            cudaFree(list[i].data);
-            cudaFree(list[i].scan);
-        }
-    }
-};
-
-inline struct sl_arena *sl_arena_of(cudaStream_t stream)
-{
-    static thread_local struct sl_arenas own;
-    for (uint32_t i = 0; i < own.n; i++) {
-        if (own.list[i].stream == stream) {
-            return &own.list[i];
-        }
-    }
-    struct sl_arena *arena = &own.list[0];
-    if (own.n < sizeof own.list / sizeof *own.list) {
-        arena = &own.list[own.n++];
-    } else {
-        cudaDeviceSynchronize(); /* cudaFree does not wait for memory of a pool */
-        cudaFree(arena->data);
-        cudaFree(arena->scan);
-    }
-    *arena = {};
-    arena->stream = stream;
-    return arena;
-}
+/* The calling thread's arena for the stream (codelets/arena_cuda.cu). */
+struct sl_arena *sl_arena_of(cudaStream_t stream);
 
 /* Working memory of one launcher, until it goes out of scope. Neither waits. StarPU leaves some device memory for it
  * (runtime/machine/gpus.h), but cannot evict data to make room for more. */
