@@ -1201,8 +1201,15 @@ static void check_sample_of(bool transposed, const struct sl_sample_part *part, 
 static void check_sample(const struct sl_sample_part *part, const struct sl_sample_rule *rule, uint32_t hop,
                          uint32_t n_rows, const sl_vertex *frontier)
 {
+    struct sl_sample_part plain = *part; /* its edges carry nothing: a GPU draws, reads and marks them in one launch */
+    plain.weights = NULL;
+    plain.relations = NULL;
     check_sample_of(true, part, rule, hop, n_rows, frontier);
     check_sample_of(false, part, rule, hop, n_rows, frontier);
+    if (rule->method == SL_SAMPLE_NEIGHBOR && part->fanouts == NULL) {
+        check_sample_of(true, &plain, rule, hop, n_rows, frontier);
+        check_sample_of(false, &plain, rule, hop, n_rows, frontier);
+    }
 }
 
 /* All rules for each part, whose every other vertex is in the frontier, the last id first; of part 1 none is. */
