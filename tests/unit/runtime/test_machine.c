@@ -172,9 +172,10 @@ TEST(test_all_gpus)
     unsetenv("STARPU_SCHED");
     expect_ok(sl_machine_start(&settings, &started));
     assert_int_equal(started.n_gpus, n);
-    assert_int_equal(starpu_worker_get_count_by_type(STARPU_CUDA_WORKER), n);
+    const uint32_t of_gpus = (uint32_t)starpu_worker_get_count_by_type(STARPU_CUDA_WORKER);
+    assert_true(of_gpus == n || (n == 1 && of_gpus == 2)); /* two where there are processors for them */
     assert_int_equal(started.gpus_first, n > 0);
-    assert_int_equal(started.n_workers, n > 0 ? n + 1 : started.topology.n_workers);
+    assert_int_equal(started.n_workers, n > 0 ? of_gpus + 1 : started.topology.n_workers);
     assert_string_equal(started.sched, n > 0 ? "dmdas" : "near");
     sl_machine_stop(&started);
     settings.cpus = 2 <= STARPU_MAXCPUS ? 2 : 1;
@@ -193,6 +194,34 @@ TEST(test_all_gpus)
     expect_ok(sl_machine_start(&settings, &started));
     assert_int_equal(started.n_gpus, 0);
     assert_int_equal(started.n_workers, settings.cpus);
+    sl_machine_stop(&started);
+}
+
+/* Two workers of one GPU: it is one GPU to all that count them, and the first worker is its home. */
+TEST(test_two_workers_of_a_gpu)
+{
+    struct sl_settings settings = {.gpus = 1};
+    struct sl_homes homes;
+    struct sl_run made;
+    int devices[STARPU_MAXCUDADEVS + 1];
+    int nodes[STARPU_MAXCUDADEVS + 1];
+    if (sl_gpus_count() == 0) {
+        skip();
+    }
+    setenv("STARPU_NWORKER_PER_CUDA", "2", 1);
+    expect_ok(sl_machine_start(&settings, &started));
+    unsetenv("STARPU_NWORKER_PER_CUDA");
+    assert_int_equal(starpu_worker_get_count_by_type(STARPU_CUDA_WORKER), 2);
+    assert_int_equal(started.n_gpus, 1);
+    assert_int_equal(started.n_workers, 3);
+    assert_int_equal(sl_gpus_list(devices, nodes), 1);
+    sl_homes_find(4, &homes);
+    assert_int_equal(homes.n, 1);
+    assert_int_equal(starpu_worker_get_type(sl_home_worker(&homes, 3)), STARPU_CUDA_WORKER);
+    assert_int_equal(sl_home_worker(&homes, 0), sl_home_worker(&homes, 3));
+    expect_ok(sl_run_init(&made));
+    assert_int_equal(made.n_gpus, 1);
+    sl_run_free(&made);
     sl_machine_stop(&started);
 }
 

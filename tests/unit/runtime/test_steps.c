@@ -353,8 +353,16 @@ TEST(test_gpu_too_small_for_bundles)
     made_up_gpus.bytes = (uint64_t)100 << 20; /* the pieces alone take 64 MiB */
     open_world(false, &settings, 1, &d, &w);
     assert_null(w.run.holder);
+    assert_ptr_equal(w.run.homes, &w.plan.homes); /* of two workers, one gets all tasks */
     close_world(&settings, &d, &w);
     made_up_gpus.n = 0;
 }
 
-TEST_MAIN(group_up, group_down)
+/* A GPU has two workers here, as where there are processors for them. */
+static int two_workers_up(void **state)
+{
+    setenv("STARPU_NWORKER_PER_CUDA", "2", 1);
+    return group_up(state);
+}
+
+TEST_MAIN(two_workers_up, group_down)
