@@ -134,6 +134,16 @@ template <typename T> static inline __device__ T sl_warp_max(T x)
     return x;
 }
 
+/* Sum over this lane and those before it. All lanes of the warp call. */
+static inline __device__ uint32_t sl_warp_sum_to(uint32_t x)
+{
+    for (uint32_t distance = 1; distance < SL_WARP; distance *= 2) {
+        const uint32_t y = __shfl_sync(SL_ALL_LANES, x, (int)((sl_lane() - distance) % SL_WARP));
+        x += sl_lane() >= distance ? y : 0;
+    }
+    return x;
+}
+
 /* Add n rows of partial sums by column, in double. put.take(c, sum) gets the sum of column c. A block has SL_WARP
  * columns: each warp adds consecutive rows, then the first warp adds the warps' sums. */
 template <typename T, typename Put>
@@ -214,10 +224,9 @@ static inline enum sl_status sl_start(const char *name, cudaStream_t stream, uns
     return sl_cuda_status(cudaLaunchKernel(kernel, dim3(n_blocks), dim3(SL_THREADS), list, 0, stream), name);
 }
 
-/* Memory for the launchers of one stream, which one thread calls. What runs on the stream runs in order, so the next
- * launcher may write where the one before still has to read, and a step needs no call of CUDA for it. The memory grows
- * to the most that launchers had at a time, while none has any, up to a bound. What does not fit comes from the
- * device's pool. */
+/* Memory for the launchers of one stream, which one thread calls. A stream runs in order. So the next launcher may
+ * write where an earlier one still has to read, and no step calls CUDA for memory. The arena grows to the most that
+ * launchers had at a time, up to a bound, while none has any. What does not fit comes from the device's pool. */
 struct sl_arena {
     cudaStream_t stream;
     char *data; /* NULL: none yet */
@@ -231,8 +240,8 @@ struct sl_arena {
 /* The calling thread's arena for the stream (codelets/arena_cuda.cu). */
 struct sl_arena *sl_arena_of(cudaStream_t stream);
 
-/* Working memory of one launcher, until it goes out of scope. Neither waits. StarPU leaves some device memory for it
- * (runtime/machine/gpus.h), but cannot evict data to make room for more. */
+/* Working memory of one launcher, until it goes out of scope. To take it and to give it back does not wait. StarPU
+ * leaves some device memory for it (runtime/machine/gpus.h), but cannot evict data to make room for more. */
 class sl_scratch
 {
   public:

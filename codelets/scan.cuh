@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Prefix sums in one launch, with what makes the numbers and what uses the sums.
+ * Prefix sums in one launch. The same kernel makes the numbers and uses the sums.
  *
- * Blocks take consecutive shares of the items, in the order in which they start. A block adds the numbers of its share,
- * tells the other blocks the sum, and waits for the sums of the blocks before it, all of which have started. So a
- * launch needs no more room on the GPU than one block does (Merrill and Garland, Single-pass Parallel Prefix Scan with
- * Decoupled Look-back, 2016; here a block reads all sums before it, which are few). Numbers are integers: any order of
- * additions gives the same sums.
+ * Blocks take consecutive shares of the items, in the order in which they start. A block adds the numbers of its share
+ * and tells the other blocks the sum. Then it waits for the sums of the blocks before it. All of these have started, so
+ * a launch needs no more room on the GPU than one block does. Numbers are integers: any order of additions gives the
+ * same sums.
+ *
+ * Merrill and Garland, Single-pass Parallel Prefix Scan with Decoupled Look-back, 2016. They look back block by block;
+ * here a block reads all sums before its own, at most SL_SCAN_BLOCKS.
  */
 #ifndef SL_CODELETS_SCAN_CUH
 #define SL_CODELETS_SCAN_CUH
@@ -25,11 +27,7 @@ struct sl_scan {
 static inline __device__ uint32_t sl_sum_before(uint32_t x, uint32_t sums[SL_WARPS], uint32_t *sum_out)
 {
     const uint32_t warp = threadIdx.x / SL_WARP;
-    uint32_t sum = x; /* over this lane and those before it */
-    for (uint32_t distance = 1; distance < SL_WARP; distance *= 2) {
-        const uint32_t y = __shfl_sync(SL_ALL_LANES, sum, (int)((sl_lane() - distance) % SL_WARP));
-        sum += sl_lane() >= distance ? y : 0;
-    }
+    const uint32_t sum = sl_warp_sum_to(x);
     if (sl_lane() + 1 == SL_WARP) {
         sums[warp] = sum;
     }

@@ -28,7 +28,7 @@ static inline __device__ sl_vertex first_end(const struct sl_step_links &links, 
     return turns ? links.to[link] : links.from[link];
 }
 
-/* The rows of the links whose first end the part owns; one more item, for the number of these links. */
+/* The rows of the links whose first end the part owns. The last item is no link: it tells their number. */
 struct link_rows {
     struct sl_sample_part part;
     struct sl_step_links links;

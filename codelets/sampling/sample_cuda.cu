@@ -218,12 +218,7 @@ template <unsigned GROUP> static inline __device__ void find_digit(struct labor_
     for (uint32_t i = 0; i < N_DIGITS / SL_WARP; i++) {
         n += room->n_with[digit + i];
     }
-    uint32_t below = n;
-    for (uint32_t distance = 1; distance < SL_WARP; distance *= 2) {
-        uint32_t x = __shfl_sync(SL_ALL_LANES, below, (int)((lane - distance) % SL_WARP));
-        below += lane >= distance ? x : 0;
-    }
-    below -= n;
+    uint32_t below = sl_warp_sum_to(n) - n;
     if (below < want && want - below <= n) {
         while (want - below > room->n_with[digit]) {
             below += room->n_with[digit++];
