@@ -55,9 +55,9 @@ enum sl_status sl_gpus_workers(bool alone, bool room, uint32_t *n_out)
 static const char *const of_two[][2] = {{"STARPU_NWORKER_PER_CUDA", "2"}, {"STARPU_CUDA_THREAD_PER_WORKER", "1"}};
 #define N_OF_TWO (sizeof of_two / sizeof of_two[0])
 
-enum sl_status sl_gpus_share_out(uint32_t n_workers, struct sl_gpus_shared *out)
+enum sl_status sl_gpus_set_workers(uint32_t n_workers, struct sl_gpus_variables *out)
 {
-    *out = (struct sl_gpus_shared){0};
+    *out = (struct sl_gpus_variables){0};
     for (size_t i = 0; n_workers == 2 && i < N_OF_TWO; i++) {
         const char *own = getenv(of_two[i][0]);
         if (own == NULL || own[0] == '\0') {
@@ -68,10 +68,10 @@ enum sl_status sl_gpus_share_out(uint32_t n_workers, struct sl_gpus_shared *out)
     return SL_OK;
 }
 
-void sl_gpus_unshare(const struct sl_gpus_shared *shared)
+void sl_gpus_unset_workers(const struct sl_gpus_variables *variables)
 {
     for (size_t i = 0; i < N_OF_TWO; i++) {
-        if (shared->set & 1u << i) {
+        if (variables->set & 1u << i) {
             unsetenv(of_two[i][0]);
         }
     }

@@ -57,19 +57,20 @@ enum sl_status sl_gpus_read(uint32_t gpu, struct sl_gpu *out);
 /* Check a GPU, number `index`. SL_ENOTSUP: the driver has no memory pools, or the GPU does not support --precision. */
 enum sl_status sl_gpus_check(uint32_t index, const struct sl_gpu *gpu, enum sl_precision precision);
 
-/* The number of workers of a GPU. Two, each with a thread and a stream, sample a step while the step before computes.
- * Homes of PEs are a GPU's first worker, so two are for a GPU that is alone: of one process that samples, and the only
- * one that takes GPUs' tasks. room: there is a processor for each worker and the main thread.
- * $STARPU_NWORKER_PER_CUDA may say 1 or 2. SL_EINVAL: the environment asks for what cannot be. */
+/* The number of workers of a GPU. With two workers, one samples a step while the other computes the step before. Each
+ * has a thread and a stream. The home of a PE is the first worker of its GPU.
+ * alone: the process is the only one, it samples, and CPUs leave all they can to its only GPU. Otherwise 1.
+ * room: each worker and the main thread can have a processor. If not, 1.
+ * $STARPU_NWORKER_PER_CUDA, 1 or 2, decides instead of `room`. SL_EINVAL: the environment asks for what cannot be. */
 enum sl_status sl_gpus_workers(bool alone, bool room, uint32_t *n_out);
 
 /* Around StarPU's start: set the variables for this number of workers of a GPU, unless the user has set them, and take
  * them back. SL_ENOMEM. */
-struct sl_gpus_shared {
+struct sl_gpus_variables {
     unsigned set; /* a bit for each variable */
 };
-enum sl_status sl_gpus_share_out(uint32_t n_workers, struct sl_gpus_shared *out);
-void sl_gpus_unshare(const struct sl_gpus_shared *shared);
+enum sl_status sl_gpus_set_workers(uint32_t n_workers, struct sl_gpus_variables *out);
+void sl_gpus_unset_workers(const struct sl_gpus_variables *variables);
 
 /* The bytes of GPU memory available to StarPU's data. The rest is for launchers' scratch memory
  * (codelets/kernel.cuh, sl_scratch), not known to StarPU, and for code and buffers of libraries.

@@ -133,7 +133,7 @@ static enum sl_status init_starpu(const struct sl_settings *settings, struct gpu
     const char *inherited = getenv("STARPU_SCHED");
     char *kept = NULL;
     char *limits[SL_MEMORY_LIMITS] = {NULL};
-    struct sl_gpus_shared shared = {0};
+    struct sl_gpus_variables variables = {0};
     enum sl_status st;
     if (inherited != NULL) {
         SL_TRY(st, sl_strdup(inherited, &kept), done);
@@ -144,10 +144,10 @@ static enum sl_status init_starpu(const struct sl_settings *settings, struct gpu
     SL_TRY(st, set_variable("STARPU_SCHED", conf->sched_policy_name), done);
     SL_TRY(st, hide_limits(limits), restore);
     SL_TRY(st, sl_gpus_limit(gpus->n, gpus->gpu, settings->transport == SL_TRANSPORT_NCCL), restore);
-    SL_TRY(st, sl_gpus_share_out(gpus->n_workers, &shared), restore);
+    SL_TRY(st, sl_gpus_set_workers(gpus->n_workers, &variables), restore);
     *error_out = sl_ranks_start_starpu(conf);
 restore:
-    sl_gpus_unshare(&shared);
+    sl_gpus_unset_workers(&variables);
     show_limits(limits);
     set_variable("STARPU_SCHED", kept); /* best effort: a failure here must not hide `st` */
 done:

@@ -206,7 +206,7 @@ static uint64_t other_bytes(const struct sl_work *work, const struct sl_steps *s
 
 /* With one GPU, a bundle has all tasks that the GPU can run. The buffers of the steps in flight are then there at the
  * same time: twice what single tasks need, since no gradient takes the place of another. Without bundles all tasks go
- * to one worker of the GPU: two would hold buffers in a GPU that has no room for what the other waits for. */
+ * to one worker of the GPU. Two workers could each hold memory of the GPU and wait for the other's. */
 static enum sl_status open_bundle(const struct sl_work *work, const struct sl_steps *steps)
 {
     struct sl_run *run = work->run;

@@ -87,9 +87,12 @@ static enum sl_status add_list(struct sl_slot *slot, uint64_t n, const char *nam
     return SL_OK;
 }
 
-/* Whether a vertex of the hop may have all its in-edges. */
+/* Whether a row of the hop may have all in-edges of its vertex. */
 static bool takes_all(const struct sl_slot_shape *shape, uint32_t hop)
 {
+    if (hop == 0 && shape->link_rows > 0) {
+        return false;
+    }
     return shape->full || shape->importance || shape->fanout[hop] == UINT32_MAX;
 }
 
@@ -101,8 +104,7 @@ static uint64_t most_of_group(const struct sl_slot_shape *shape, uint32_t level)
     uint64_t n = (uint64_t)shape->n_seeds * (links ? shape->link_rows : 1);
     for (uint32_t hop = 0; hop < level; hop++) {
         const uint64_t n_each = links && hop == 0 ? 1 : shape->fanout[hop];
-        const bool all = takes_all(shape, hop) && !(links && hop == 0);
-        n = all ? n_vertices : sl_min_u64(n * (1 + n_each), n_vertices);
+        n = takes_all(shape, hop) ? n_vertices : sl_min_u64(n * (1 + n_each), n_vertices);
     }
     return n;
 }

@@ -6,8 +6,7 @@
  *
  * A slot has room for the worst case, so no sample can be too large. A frontier has at most all vertices of the part,
  * and at most what the seeds reach by their fanouts. A block has at most fanout edges per row of the frontier, and at
- * most all in-edges of the part. The system gives no
- * memory to pages that no step touches.
+ * most all in-edges of the part. The system gives no memory to pages that no step touches.
  */
 #ifndef SL_RUNTIME_STORE_SLOT_H
 #define SL_RUNTIME_STORE_SLOT_H

@@ -90,21 +90,21 @@ TEST(test_workers_of_a_gpu)
 /* Variables that the user has set stay, the others are gone afterwards. */
 TEST(test_variables_of_two_workers)
 {
-    struct sl_gpus_shared shared;
+    struct sl_gpus_variables variables;
     set("STARPU_NWORKER_PER_CUDA", NULL);
     set("STARPU_CUDA_THREAD_PER_WORKER", "1");
-    assert_int_equal(sl_gpus_share_out(1, &shared), SL_OK);
+    assert_int_equal(sl_gpus_set_workers(1, &variables), SL_OK);
     assert_null(getenv("STARPU_NWORKER_PER_CUDA"));
-    assert_int_equal(sl_gpus_share_out(2, &shared), SL_OK);
+    assert_int_equal(sl_gpus_set_workers(2, &variables), SL_OK);
     assert_string_equal(getenv("STARPU_NWORKER_PER_CUDA"), "2");
     assert_string_equal(getenv("STARPU_CUDA_THREAD_PER_WORKER"), "1");
-    sl_gpus_unshare(&shared);
+    sl_gpus_unset_workers(&variables);
     assert_null(getenv("STARPU_NWORKER_PER_CUDA"));
     assert_string_equal(getenv("STARPU_CUDA_THREAD_PER_WORKER"), "1");
     set("STARPU_CUDA_THREAD_PER_WORKER", NULL);
-    assert_int_equal(sl_gpus_share_out(2, &shared), SL_OK);
+    assert_int_equal(sl_gpus_set_workers(2, &variables), SL_OK);
     assert_string_equal(getenv("STARPU_CUDA_THREAD_PER_WORKER"), "1");
-    sl_gpus_unshare(&shared);
+    sl_gpus_unset_workers(&variables);
     assert_null(getenv("STARPU_CUDA_THREAD_PER_WORKER"));
 }
 
