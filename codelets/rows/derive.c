@@ -167,6 +167,56 @@ SL_LAUNCHER(sl_derive_scores_backward, const struct sl_derive_attention *a, cons
     return SL_OK;
 }
 
+/* to += factor * from, along n numbers. */
+SL_DEVICE void add_scaled(uint32_t n, sl_real factor, const sl_real *restrict from, sl_real *restrict to)
+{
+    for (uint32_t c = sl_lane(); c < n; c += SL_WARP) {
+        to[c] += factor * from[c];
+    }
+}
+
+SL_KERNEL encode(struct sl_derive_encoded a, sl_real *out)
+{
+    for (uint64_t j = sl_warp(); j < (uint64_t)a.n_slabs * a.n_rows; j += sl_n_warps()) {
+        for (uint32_t c = sl_lane(); c < a.n_out; c += SL_WARP) {
+            out[j * a.n_out + c] = 0;
+        }
+        for (uint32_t i = 0; i < a.n_in; i++) {
+            add_scaled(a.n_out, a.e[j * a.n_in + i], a.w + j / a.n_rows * a.slab + i * a.row, out + j * a.n_out);
+        }
+    }
+}
+
+SL_LAUNCHER(sl_derive_encoded, const struct sl_derive_encoded *a, sl_real *out)
+{
+    return SL_LAUNCH("sl_derive_encoded", sl_warp_blocks((uint64_t)a->n_slabs * a->n_rows), encode, *a, out);
+}
+
+/* Row i of matrix r of W: the column of GE that belongs to it, and its gradient. */
+SL_KERNEL backward_encoded(struct sl_derive_encoded a, const sl_real *gout, sl_real *ge, sl_real *gw)
+{
+    for (uint64_t j = sl_warp(); j < (uint64_t)a.n_slabs * a.n_in; j += sl_n_warps()) {
+        const uint64_t r = j / a.n_in;
+        const uint64_t i = j % a.n_in;
+        const size_t at = r * a.slab + i * a.row;
+        for (uint64_t f = r * a.n_rows; f < (r + 1) * a.n_rows; f++) {
+            const sl_real *g = gout + f * a.n_out;
+            const sl_real sum = dot(a.n_out, g, a.w + at);
+            add_scaled(a.n_out, a.e[f * a.n_in + i], g, gw + at);
+            if (sl_lane() == 0) {
+                ge[f * a.n_in + i] = sum;
+            }
+        }
+    }
+}
+
+SL_LAUNCHER(sl_derive_encoded_backward, const struct sl_derive_encoded *a, const sl_real *gout, sl_real *ge_out,
+            sl_real *gw)
+{
+    return SL_LAUNCH("sl_derive_encoded_backward", sl_warp_blocks((uint64_t)a->n_slabs * a->n_in), backward_encoded, *a,
+                     gout, ge_out, gw);
+}
+
 #ifndef SL_KERNELS_ONLY
 /* ---- operations ---- */
 
@@ -275,6 +325,59 @@ static struct sl_operation scores_backward_op = {
              {"gsrc", STARPU_W, offsetof(struct attention, gsrc), "1 x H"}},
 };
 
+/* The forward has OUT; the backward has its gradient GOUT, and the other gradients. */
+struct encoded {
+    struct sl_task_args head;
+    struct sl_matrix e, w, out;
+    struct sl_matrix ge, gw;
+    uint32_t n_slabs;
+};
+
+static struct sl_derive_encoded encoded_of(const struct encoded *v)
+{
+    const bool side_by_side = v->w.n_columns > v->out.n_columns;
+    return (struct sl_derive_encoded){.n_slabs = v->n_slabs,
+                                      .n_rows = v->e.n_rows / v->n_slabs,
+                                      .n_in = v->e.n_columns,
+                                      .n_out = v->out.n_columns,
+                                      .slab = (size_t)v->out.n_columns * (side_by_side ? 1 : v->e.n_columns),
+                                      .row = v->w.n_columns,
+                                      .e = v->e.data,
+                                      .w = v->w.data};
+}
+
+static enum sl_status encoded(const void *view, const void *stream)
+{
+    const struct encoded *v = view;
+    const struct sl_derive_encoded a = encoded_of(v);
+    return SL_RUN(stream, sl_derive_encoded, &a, v->out.data);
+}
+
+static enum sl_status encoded_backward(const void *view, const void *stream)
+{
+    const struct encoded *v = view;
+    const struct sl_derive_encoded a = encoded_of(v);
+    return SL_RUN(stream, sl_derive_encoded_backward, &a, v->out.data, v->ge.data, v->gw.data);
+}
+
+static struct sl_operation encoded_op = {
+    SL_HISTORY_OPERATION(encoded_op, "sl_derive_encoded", SL_STAGE_DENSE),
+    SL_BODY(encoded, struct encoded),
+    .role = {{"e", STARPU_R, offsetof(struct encoded, e), "E x N"},
+             {"w", STARPU_R, offsetof(struct encoded, w), "? x ?"},
+             {"out", STARPU_W, offsetof(struct encoded, out), "E x H"}},
+};
+
+static struct sl_operation encoded_backward_op = {
+    SL_HISTORY_OPERATION(encoded_backward_op, "sl_derive_encoded_backward", SL_STAGE_SYNC),
+    SL_BODY(encoded_backward, struct encoded),
+    .role = {{"e", STARPU_R, offsetof(struct encoded, e), "E x N"},
+             {"w", STARPU_R, offsetof(struct encoded, w), "I x J"},
+             {"gout", STARPU_R, offsetof(struct encoded, out), "E x H"},
+             {"ge", STARPU_W, offsetof(struct encoded, ge), "E x N"},
+             {"gw", STARPU_RW, offsetof(struct encoded, gw), "I x J"}},
+};
+
 /* ---- submissions ---- */
 
 enum sl_status sl_derive_identity_submit(const struct sl_task_args *head, double a, double b, starpu_data_handle_t w,
@@ -337,6 +440,39 @@ enum sl_status sl_derive_scores_backward_submit(const struct sl_task_args *head,
     v.gw = sl_matrix_of(gw);
     v.gsrc = sl_matrix_of(gsrc);
     return sl_view_submit(&scores_backward_op, &v, SL_PRIORITY_COMPUTE);
+}
+
+/* out: OUT, or its gradient. */
+static struct encoded encoded_view(const struct sl_task_args *head, const struct sl_derive_encoded_layer *layer,
+                                   starpu_data_handle_t out)
+{
+    struct encoded v = {.head = *head,
+                        .e = sl_matrix_of(layer->e),
+                        .w = sl_matrix_of(layer->w),
+                        .out = sl_matrix_of(out),
+                        .n_slabs = layer->n_slabs};
+    assert(v.n_slabs != 0 && v.e.n_rows % v.n_slabs == 0);
+    assert(sl_matrix_entries(&v.w) == (uint64_t)v.n_slabs * v.e.n_columns * v.out.n_columns);
+    v.head.work = 2 * sl_matrix_entries(&v.e) * v.out.n_columns; /* flops */
+    return v;
+}
+
+enum sl_status sl_derive_encoded_submit(const struct sl_task_args *head, const struct sl_derive_encoded_layer *layer,
+                                        starpu_data_handle_t out)
+{
+    struct encoded v = encoded_view(head, layer, out);
+    return sl_view_submit(&encoded_op, &v, SL_PRIORITY_COMPUTE);
+}
+
+enum sl_status sl_derive_encoded_backward_submit(const struct sl_task_args *head,
+                                                 const struct sl_derive_encoded_layer *layer, starpu_data_handle_t gout,
+                                                 starpu_data_handle_t ge, starpu_data_handle_t gw)
+{
+    struct encoded v = encoded_view(head, layer, gout);
+    v.ge = sl_matrix_of(ge);
+    v.gw = sl_matrix_of(gw);
+    v.head.work *= 2;
+    return sl_view_submit(&encoded_backward_op, &v, SL_PRIORITY_COMPUTE);
 }
 
 #endif

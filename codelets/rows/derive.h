@@ -23,7 +23,11 @@
  *   R relations of K heads are RK heads: the W_r and the src_r stand side by side
  *     backward, k = c / D               GW[f, c] = GV[k, f] src[c],  GSRC[c] = sum_f GV[k, f] W[f, c]
  *
- * All matrices are row-major. Gradients are overwritten.
+ *   encoded (features of edges that are added to rows): OUT_r = E_r W_r for each of R relations. E [RF x N] and OUT
+ *   [RF x H] have the R matrices one above the other; W [RN x H] too, or W [N x RH] has them side by side
+ *     backward                          GE_r = GOUT_r W_r^T,  GW_r += E_r^T GOUT_r
+ *
+ * All matrices are row-major. Gradients are overwritten, but for GW of encoded features, which are added to.
  */
 #ifndef SL_CODELETS_DERIVE_H
 #define SL_CODELETS_DERIVE_H
@@ -63,6 +67,23 @@ SL_DECLARE_LAUNCHER(enum sl_status, sl_derive_scores, const struct sl_derive_att
 SL_DECLARE_LAUNCHER(enum sl_status, sl_derive_scores_backward, const struct sl_derive_attention *a, const sl_real *gv,
                     sl_real *gw_out, sl_real *gsrc_out);
 
+struct sl_derive_encoded {
+    uint32_t n_slabs; /* R >= 1 */
+    uint32_t n_rows;  /* F */
+    uint32_t n_in;    /* N */
+    uint32_t n_out;   /* H */
+    size_t slab, row; /* entries from one matrix of W to the next, and from one row of a matrix to the next */
+    const sl_real *e; /* RF x N */
+    const sl_real *w; /* RN x H, or N x RH */
+};
+
+/* out [RF x H]. Sums over N run in order. */
+SL_DECLARE_LAUNCHER(enum sl_status, sl_derive_encoded, const struct sl_derive_encoded *a, sl_real *out);
+
+/* gout [RF x H]. Overwrites ge [RF x N]; adds to gw, which has the shape of W, in the order of F. */
+SL_DECLARE_LAUNCHER(enum sl_status, sl_derive_encoded_backward, const struct sl_derive_encoded *a, const sl_real *gout,
+                    sl_real *ge_out, sl_real *gw);
+
 /* ---- submissions: local, one thread submits. SL_ESTARPU, SL_ENOMEM. ---- */
 
 /* w, out: [H x H]. */
@@ -96,5 +117,20 @@ enum sl_status sl_derive_scores_submit(const struct sl_task_args *head, const st
 enum sl_status sl_derive_scores_backward_submit(const struct sl_task_args *head,
                                                 const struct sl_derive_attention_layer *layer, starpu_data_handle_t gv,
                                                 starpu_data_handle_t gw, starpu_data_handle_t gsrc);
+
+/* Parameters of one layer, read only. */
+struct sl_derive_encoded_layer {
+    uint32_t n_slabs;          /* R */
+    starpu_data_handle_t e, w; /* RF x N; RN x H, or N x RH */
+};
+
+/* out: [RF x H]. */
+enum sl_status sl_derive_encoded_submit(const struct sl_task_args *head, const struct sl_derive_encoded_layer *layer,
+                                        starpu_data_handle_t out);
+
+/* gout [RF x H]; ge [RF x N]; gw as w, which has a value already. Submit before the update. */
+enum sl_status sl_derive_encoded_backward_submit(const struct sl_task_args *head,
+                                                 const struct sl_derive_encoded_layer *layer, starpu_data_handle_t gout,
+                                                 starpu_data_handle_t ge, starpu_data_handle_t gw);
 
 #endif

@@ -66,8 +66,8 @@ class Graph:
         0 or more; None: all are 1. A dictionary has the weights of some relations, by name or number; True: the
         entries of the matrix. Weights of duplicate edges add up.
     edge_attr : array (E, D) or (E,), or a dictionary
-        Features of the edges, for train(edge_features="concat"). A dictionary has those of every relation, by name or
-        number. Rows of duplicate edges add up. A reverse edge that is added has the row of its edge.
+        Features of the edges, for train(edge_features="concat" or "add"). A dictionary has those of every relation, by
+        name or number. Rows of duplicate edges add up. A reverse edge that is added has the row of its edge.
     directed : bool
         False: the reverse of every edge is added.
     n_classes : int

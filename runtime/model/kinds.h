@@ -33,16 +33,18 @@ const struct sl_layer_kind *sl_model_first(const struct sl_settings *settings);
 const struct sl_model_kind *sl_model_kind(int model);
 
 /* Layers that aggregate. */
-extern const struct sl_layer_kind sl_sage;       /* Hamilton et al. 2017, mean aggregator */
-extern const struct sl_layer_kind sl_gcn;        /* Kipf, Welling 2017 */
-extern const struct sl_layer_kind sl_gat;        /* Velickovic et al. 2018 */
-extern const struct sl_layer_kind sl_gatv2;      /* Brody et al. 2022 */
-extern const struct sl_layer_kind sl_gcnii;      /* Chen et al. 2020 */
-extern const struct sl_layer_kind sl_gin;        /* Xu et al. 2019 */
-extern const struct sl_layer_kind sl_rgcn;       /* Schlichtkrull et al. 2018 */
-extern const struct sl_layer_kind sl_rgcn_bases; /* the same with --bases */
-extern const struct sl_layer_kind sl_rgat;       /* sl_gat for each relation */
-extern const struct sl_layer_kind sl_resgcn;     /* Li et al. 2020, with graph convolutions */
+extern const struct sl_layer_kind sl_sage;        /* Hamilton et al. 2017, mean aggregator */
+extern const struct sl_layer_kind sl_gcn;         /* Kipf, Welling 2017 */
+extern const struct sl_layer_kind sl_gat;         /* Velickovic et al. 2018 */
+extern const struct sl_layer_kind sl_gatv2;       /* Brody et al. 2022 */
+extern const struct sl_layer_kind sl_gcnii;       /* Chen et al. 2020 */
+extern const struct sl_layer_kind sl_gin;         /* Xu et al. 2019 */
+extern const struct sl_layer_kind sl_rgcn;        /* Schlichtkrull et al. 2018 */
+extern const struct sl_layer_kind sl_rgcn_bases;  /* the same with --bases */
+extern const struct sl_layer_kind sl_sage_adding; /* --edge-features add */
+extern const struct sl_layer_kind sl_rgcn_adding; /* the same by relation */
+extern const struct sl_layer_kind sl_rgat;        /* sl_gat for each relation */
+extern const struct sl_layer_kind sl_resgcn;      /* Li et al. 2020, with graph convolutions */
 
 /* First and last layers, which do not aggregate: z = h W + b for every row. sl_linear_in and sl_linear_out are linear.
  * sl_activated_in and sl_dense_out end in an activation, except in a last layer. sl_normed_out first applies layer

@@ -135,6 +135,10 @@ enum sl_parameter_shape {
     SL_SHAPE_EDGES,
     SL_SHAPE_EDGE_RELATIONS,
     SL_SHAPE_EDGE_SLABS,
+    /* The same with n_in columns, one above the other, each initialised likewise. */
+    SL_SHAPE_EDGE_ENCODERS,
+    /* Not trained: SL_SHAPE_EDGE_RELATIONS that follows from the encoders. */
+    SL_SHAPE_EDGE_PRODUCTS,
     /* Relations x bases, Xavier uniform. */
     SL_SHAPE_COMPONENTS,
     /* Relations x n_out, Xavier uniform with gain sqrt 2. */
@@ -193,9 +197,11 @@ struct sl_layer_kind {
      * none. */
     const char *needless_bias;
     int instead[2];
-    /* If the kind derives: the parameter of SL_SHAPE_DERIVED. It is not trained: its value is computed once a step from
-     * the trained parameters. */
+    /* If the kind derives: the parameter of SL_SHAPE_DERIVED or SL_SHAPE_EDGE_PRODUCTS. It is not trained: its value is
+     * computed once a step from the trained parameters. */
     int derived;
+    /* The trained parameter whose gradient has a term of the derived one's besides its partial gradients; 0: none. */
+    int also_derived;
     /* The same of SL_SHAPE_EDGE_SCORES; 0: none. */
     int derived_scores;
     /* The sum over in-neighbours (runtime/model/sums.h). NULL: the layer does not aggregate. */

@@ -86,7 +86,8 @@ static enum sl_status open_norm(struct sl_layer *layer)
 
 static bool is_derived(const struct sl_parameter_kind *kind)
 {
-    return kind->shape == SL_SHAPE_DERIVED || kind->shape == SL_SHAPE_EDGE_SCORES;
+    return kind->shape == SL_SHAPE_DERIVED || kind->shape == SL_SHAPE_EDGE_SCORES ||
+           kind->shape == SL_SHAPE_EDGE_PRODUCTS;
 }
 
 static enum sl_status open_own(uint64_t seed, uint32_t i, uint32_t k, struct sl_layer *layer)
@@ -105,6 +106,9 @@ static enum sl_status open_own(uint64_t seed, uint32_t i, uint32_t k, struct sl_
     }
     if (kind->shape == SL_SHAPE_EDGES || kind->shape == SL_SHAPE_EDGE_RELATIONS || kind->shape == SL_SHAPE_EDGE_SLABS) {
         initialise_matrices(&draw, layer->n_edge_features, layer->n_out, p);
+    }
+    if (kind->shape == SL_SHAPE_EDGE_ENCODERS) {
+        initialise_matrices(&draw, layer->n_edge_features, layer->n_in, p);
     }
     if (kind->shape == SL_SHAPE_RELATIONS || kind->shape == SL_SHAPE_BASES) {
         initialise_matrices(&draw, layer->n_in, layer->n_out, p);
@@ -138,6 +142,15 @@ static void order_layer(const struct sl_settings *settings, bool first, bool spa
     layer->evaluation = pipe ? layer->training : order_of(layer, narrows);
 }
 
+/* The kind of the layers that aggregate. */
+static const struct sl_layer_kind *aggregating(const struct sl_settings *settings)
+{
+    if (settings->edge_features == SL_EDGE_FEATURES_ADD) {
+        return settings->model == SL_MODEL_RGCN ? &sl_rgcn_adding : &sl_sage_adding;
+    }
+    return settings->bases > 0 ? &sl_rgcn_bases : sl_model_kind(settings->model)->layer;
+}
+
 /* Describe layer i, except for its parameters. */
 static void shape_layer(const struct sl_settings *settings, uint32_t i, const struct sl_model_data *data,
                         struct sl_layer *layer)
@@ -158,7 +171,7 @@ static void shape_layer(const struct sl_settings *settings, uint32_t i, const st
         layer->number = 0;
         layer->from = layer->level = sl_settings_hops(settings);
     } else if (aggregates) {
-        layer->kind = settings->bases > 0 ? &sl_rgcn_bases : model->layer;
+        layer->kind = aggregating(settings);
         layer->level = layer->from - 1;
     } else if (i == n_layers) {
         layer->kind = sl_ends(settings->decoder);
@@ -232,7 +245,12 @@ static void shape_parameters(struct sl_layer *layer)
         case SL_SHAPE_RELATIONS: shape_stack(layer, layer->n_relations, p); break;
         case SL_SHAPE_BASES: shape_stack(layer, layer->n_bases, p); break;
         case SL_SHAPE_EDGES: p->n_rows = layer->n_edge_features; break;
-        case SL_SHAPE_EDGE_RELATIONS: p->n_rows = layer->n_edge_features * layer->n_relations; break;
+        case SL_SHAPE_EDGE_RELATIONS:
+        case SL_SHAPE_EDGE_PRODUCTS: p->n_rows = layer->n_edge_features * sl_layer_slabs(layer); break;
+        case SL_SHAPE_EDGE_ENCODERS:
+            p->n_rows = layer->n_edge_features * sl_layer_slabs(layer);
+            p->n_columns = layer->n_in;
+            break;
         case SL_SHAPE_EDGE_SLABS:
             p->n_rows = layer->n_edge_features;
             p->n_columns *= layer->n_relations;
@@ -390,6 +408,7 @@ static enum layout layout_of(const struct sl_parameter_kind *kind, enum sl_save_
     case SL_SHAPE_SKIP:
     case SL_SHAPE_EDGES:
     case SL_SHAPE_MATRIX: return kind->name[names].transposed ? TRANSPOSED : MATRIX;
+    case SL_SHAPE_EDGE_ENCODERS: return kind->name[names].transposed ? TRANSPOSED : RELATIONS;
     case SL_SHAPE_EDGE_HEADS:
     case SL_SHAPE_HEADS: return state ? HEADS : FRAMED_HEADS;
     case SL_SHAPE_RELATION_ROWS:
@@ -422,7 +441,8 @@ static uint32_t list_parameter(const struct sl_model *model, uint32_t i, int k, 
         out[j].n_heads = model->layer[i].n_heads;
         out[j].n_frames = sl_layer_slabs(&model->layer[i]);
         out[j].n_matrices = kind->shape == SL_SHAPE_BASES ? model->layer[i].n_bases : model->layer[i].n_relations;
-        out[j].side_by_side = model->layer[i].training.project_first && kind->shape != SL_SHAPE_EDGE_RELATIONS;
+        out[j].side_by_side = model->layer[i].training.project_first && kind->shape != SL_SHAPE_EDGE_RELATIONS &&
+                              kind->shape != SL_SHAPE_EDGE_ENCODERS;
         name_item(model, &out[j], kind->name[names].text, &model->layer[i], states[j]);
     }
     return n;

@@ -10,6 +10,7 @@
  * With one relation this is sage, to the bit.
  *
  * With features of edges (--edge-features concat) W_r has further rows for them, the matrix of relation r in `edges`.
+ * With --edge-features add each relation has an encoder of its own (sage.c).
  *
  * With --bases, W_r = sum over bases b of C[r, b] V_b. Sums mix the means of all relations by the components C before
  * they meet a matrix (codelets/sums/relate.h). So they have B slabs instead of R, and the V_b take the place of the
@@ -38,23 +39,37 @@ static void shape(const struct sl_settings *settings, struct sl_layer *layer)
 }
 
 /* Names and shapes as in DGL's RelGraphConv and PyTorch Geometric's RGCNConv. */
+#define MATRICES(stack)                                                                                                \
+    [SL_SAGE_SELF] = {SL_SHAPE_MATRIX, {{"layers.#.loop_weight", false}, {"convs.#.root", false}}, .key = 0},          \
+    [SL_SAGE_NEIGH] = {stack, {{"layers.#.linear_r.W", false}, {"convs.#.weight", false}}, .key = 1},                  \
+    [SL_SAGE_BIAS] = {                                                                                                 \
+        SL_SHAPE_VECTOR, {{"layers.#.h_bias", false}, {"convs.#.bias", false}}, .key = 2, .is_output_bias = true}
+#define PASSES .name = "rgcn", .reads_narrow = true, .forward = sl_sage_forward, .backward = sl_sage_backward
+
 const struct sl_layer_kind sl_rgcn = {
-    .name = "rgcn",
-    .parameter =
-        {[SL_SAGE_SELF] = {SL_SHAPE_MATRIX, {{"layers.#.loop_weight", false}, {"convs.#.root", false}}, .key = 0},
-         [SL_SAGE_NEIGH] = {SL_SHAPE_RELATIONS, {{"layers.#.linear_r.W", false}, {"convs.#.weight", false}}, .key = 1},
-         [SL_SAGE_BIAS] =
-             {SL_SHAPE_VECTOR, {{"layers.#.h_bias", false}, {"convs.#.bias", false}}, .key = 2, .is_output_bias = true},
-         [SL_SAGE_EDGES] = {SL_SHAPE_EDGE_RELATIONS,
-                            {{"layers.#.edge_weight", false}, {"convs.#.edge_weight", false}},
-                            .key = 6}},
+    PASSES,
+    .parameter = {MATRICES(SL_SHAPE_RELATIONS), [SL_SAGE_EDGES] = {SL_SHAPE_EDGE_RELATIONS,
+                                                                   {{"layers.#.edge_weight", false},
+                                                                    {"convs.#.edge_weight", false}},
+                                                                   .key = 6}},
     .n_parameters = SL_SAGE_EDGES + 1,
     .sum = &sl_sum_relation,
-    .reads_narrow = true,
     .rows = rows,
     .shape = shape,
-    .forward = sl_sage_forward,
-    .backward = sl_sage_backward,
+};
+
+const struct sl_layer_kind sl_rgcn_adding = {
+    PASSES,
+    .parameter = {MATRICES(SL_SHAPE_RELATIONS), [SL_SAGE_EDGES] = {.shape = SL_SHAPE_EDGE_PRODUCTS},
+                  [SL_SAGE_ENCODER] = {SL_SHAPE_EDGE_ENCODERS,
+                                       {{"layers.#.edge_encoder", false}, {"convs.#.edge_encoder", false}},
+                                       .key = 6,
+                                       .by_derived = true}},
+    .n_parameters = SL_SAGE_ENCODER + 1,
+    .sum = &sl_sum_relation,
+    .rows = rows,
+    .shape = shape,
+    SL_SAGE_DERIVES,
 };
 
 /* ---- with bases ---- */
@@ -80,20 +95,13 @@ static void shape_of_bases(const struct sl_settings *settings, struct sl_layer *
 
 /* Names and shapes as in RelGraphConv with the regularizer "basis", and in RGCNConv with num_bases. */
 const struct sl_layer_kind sl_rgcn_bases = {
-    .name = "rgcn",
-    .parameter =
-        {[SL_SAGE_SELF] = {SL_SHAPE_MATRIX, {{"layers.#.loop_weight", false}, {"convs.#.root", false}}, .key = 0},
-         [SL_SAGE_NEIGH] = {SL_SHAPE_BASES, {{"layers.#.linear_r.W", false}, {"convs.#.weight", false}}, .key = 1},
-         [SL_SAGE_BIAS] =
-             {SL_SHAPE_VECTOR, {{"layers.#.h_bias", false}, {"convs.#.bias", false}}, .key = 2, .is_output_bias = true},
-         [SL_SAGE_COMPONENTS] = {SL_SHAPE_COMPONENTS,
-                                 {{"layers.#.linear_r.coeff", false}, {"convs.#.comp", false}},
-                                 .key = 5}},
+    PASSES,
+    .parameter = {MATRICES(SL_SHAPE_BASES), [SL_SAGE_COMPONENTS] = {SL_SHAPE_COMPONENTS,
+                                                                    {{"layers.#.linear_r.coeff", false},
+                                                                     {"convs.#.comp", false}},
+                                                                    .key = 5}},
     .n_parameters = SL_SAGE_COMPONENTS + 1,
     .sum = &sl_sum_bases,
-    .reads_narrow = true,
     .rows = rows_of_bases,
     .shape = shape_of_bases,
-    .forward = sl_sage_forward,
-    .backward = sl_sage_backward,
 };

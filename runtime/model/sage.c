@@ -10,10 +10,11 @@
  *                      backward: gz travels back; gy = adjoint of the mean; gh = gy W_neigh^T, then += gz W_self^T
  *
  * With features e of edges (--edge-features concat) a message is [ h | e ], and W_neigh has the rows W_edge below: z +=
- * mean(e) W_edge. */
+ * mean(e) W_edge. With --edge-features add a message is h + e E, and W_edge = E W_neigh is derived once a step. */
 #include "runtime/model/sage.h"
 
 #include "codelets/rows/dense.h"
+#include "codelets/rows/derive.h"
 #include "runtime/model/kinds.h"
 #include "runtime/model/sums.h"
 
@@ -149,22 +150,57 @@ enum sl_status sl_sage_backward(const struct sl_layer_pass *lp)
 
 /* Names and shapes as in SAGEConv of both libraries. DGL puts the bias with the self matrix, PyTorch Geometric with
  * the neighbour matrix. */
+#define MATRICES                                                                                                       \
+    [SELF] = {SL_SHAPE_MATRIX, {{"layers.#.fc_self.weight", true}, {"convs.#.lin_r.weight", true}}, .key = 0},         \
+    [NEIGH] = {SL_SHAPE_MATRIX, {{"layers.#.fc_neigh.weight", true}, {"convs.#.lin_l.weight", true}}, .key = 1},       \
+    [BIAS] = {                                                                                                         \
+        SL_SHAPE_VECTOR, {{"layers.#.fc_self.bias", 0}, {"convs.#.lin_l.bias", 0}}, .key = 2, .is_output_bias = true}
+#define PASSES                                                                                                         \
+    .name = "sage", .sum = &sl_sum_mean, .reads_narrow = true, .rows = sl_declare_convolution,                         \
+    .forward = sl_sage_forward, .backward = sl_sage_backward
+
 const struct sl_layer_kind sl_sage = {
-    .name = "sage",
-    .parameter =
-        {[SELF] = {SL_SHAPE_MATRIX, {{"layers.#.fc_self.weight", true}, {"convs.#.lin_r.weight", true}}, .key = 0},
-         [NEIGH] = {SL_SHAPE_MATRIX, {{"layers.#.fc_neigh.weight", true}, {"convs.#.lin_l.weight", true}}, .key = 1},
-         [BIAS] = {SL_SHAPE_VECTOR,
-                   {{"layers.#.fc_self.bias", 0}, {"convs.#.lin_l.bias", 0}},
-                   .key = 2,
-                   .is_output_bias = true},
-         [SL_SAGE_EDGES] = {SL_SHAPE_EDGES,
-                            {{"layers.#.fc_edge.weight", true}, {"convs.#.lin_edge.weight", true}},
-                            .key = 6}},
+    PASSES,
+    .parameter = {MATRICES, [SL_SAGE_EDGES] = {SL_SHAPE_EDGES,
+                                               {{"layers.#.fc_edge.weight", true}, {"convs.#.lin_edge.weight", true}},
+                                               .key = 6}},
     .n_parameters = SL_SAGE_EDGES + 1,
-    .sum = &sl_sum_mean,
-    .reads_narrow = true,
-    .rows = sl_declare_convolution,
-    .forward = sl_sage_forward,
-    .backward = sl_sage_backward,
 };
+
+const struct sl_layer_kind sl_sage_adding = {
+    PASSES,
+    .parameter = {MATRICES, [SL_SAGE_EDGES] = {.shape = SL_SHAPE_EDGE_PRODUCTS},
+                  [SL_SAGE_ENCODER] = {SL_SHAPE_EDGE_ENCODERS,
+                                       {{"layers.#.edge_encoder.weight", true}, {"convs.#.edge_encoder.weight", true}},
+                                       .key = 6,
+                                       .by_derived = true}},
+    .n_parameters = SL_SAGE_ENCODER + 1,
+    SL_SAGE_DERIVES,
+};
+
+/* ---- features of edges that are added to rows ---- */
+
+static struct sl_derive_encoded_layer encoded_of(const struct sl_layer *layer)
+{
+    return (struct sl_derive_encoded_layer){.n_slabs = sl_layer_slabs(layer),
+                                            .e = layer->parameter[SL_SAGE_ENCODER].value_handle,
+                                            .w = layer->parameter[NEIGH].value_handle};
+}
+
+enum sl_status sl_sage_derive(const struct sl_layer_pass *lp, uint32_t replica)
+{
+    const struct sl_layer *layer = &lp->pass->model[replica].layer[lp->i];
+    struct sl_task_args head = sl_layer_pass_head(lp, sl_plan_first_of(lp->pass->plan, replica));
+    const struct sl_derive_encoded_layer from = encoded_of(layer);
+    return sl_derive_encoded_submit(&head, &from, layer->parameter[SL_SAGE_EDGES].value_handle);
+}
+
+enum sl_status sl_sage_derive_back(const struct sl_layer_pass *lp, uint32_t replica)
+{
+    const struct sl_layer *layer = &lp->pass->model[replica].layer[lp->i];
+    struct sl_task_args head = sl_layer_pass_head(lp, sl_plan_first_of(lp->pass->plan, replica));
+    const struct sl_derive_encoded_layer from = encoded_of(layer);
+    return sl_derive_encoded_backward_submit(&head, &from, layer->parameter[SL_SAGE_EDGES].gradient_handle,
+                                             layer->parameter[SL_SAGE_ENCODER].gradient_handle,
+                                             layer->parameter[NEIGH].gradient_handle);
+}

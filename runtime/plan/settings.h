@@ -38,7 +38,7 @@ enum sl_edge_weights_use {
     SL_EDGE_WEIGHTS_FACTOR,
     SL_EDGE_WEIGHTS_BOTH
 };
-enum sl_edge_features_use { SL_EDGE_FEATURES_NONE, SL_EDGE_FEATURES_CONCAT };
+enum sl_edge_features_use { SL_EDGE_FEATURES_NONE, SL_EDGE_FEATURES_CONCAT, SL_EDGE_FEATURES_ADD };
 enum sl_sync { SL_SYNC_ALLREDUCE, SL_SYNC_DISSEMINATION, SL_SYNC_CUBE };
 enum sl_gossip_what { SL_GOSSIP_GRAD, SL_GOSSIP_WEIGHT };
 enum sl_optimizer { SL_OPTIMIZER_ADAM, SL_OPTIMIZER_ADAMW };

@@ -28,6 +28,12 @@ static bool has_partials(const struct sl_layer_pass *lp, int k)
     return !lp->layer->kind->parameter[k].by_derived;
 }
 
+/* Whether a term of a derived parameter's gradient is added to the sum of k's partial gradients. */
+static bool is_also_derived(const struct sl_layer_pass *lp, int k)
+{
+    return k > 0 && k == lp->layer->kind->also_derived;
+}
+
 /* Whether the task of Adam's step can sum partial gradients: all partials are in this process, and nothing is mixed. */
 static bool sums_here(const struct sl_update *u, const struct sl_layer_pass *lp)
 {
@@ -37,7 +43,7 @@ static bool sums_here(const struct sl_update *u, const struct sl_layer_pass *lp)
 /* Whether it does for parameter k. */
 static bool sums_in_step(const struct sl_update *u, const struct sl_layer_pass *lp, int k)
 {
-    return sums_here(u, lp) && has_partials(lp, k) && !steps_by_rows(lp, k);
+    return sums_here(u, lp) && has_partials(lp, k) && !steps_by_rows(lp, k) && !is_also_derived(lp, k);
 }
 
 /* The gradient of parameter k in each replica: the sum of its partial gradients. */
@@ -115,13 +121,17 @@ static enum sl_status optimise(const struct sl_update *u, const struct sl_layer_
 /* The gradients of the derived parameters, then those of the parameters that they were derived from. */
 static enum sl_status underive(const struct sl_update *u, const struct sl_layer_pass *lp)
 {
-    SL_CHECK(reduce(u, lp, lp->layer->kind->derived));
-    if (lp->layer->n_edge_features > 0) {
-        SL_CHECK(reduce(u, lp, lp->layer->kind->derived_scores));
+    const struct sl_layer_kind *kind = lp->layer->kind;
+    SL_CHECK(reduce(u, lp, kind->derived));
+    if (kind->derived_scores > 0 && lp->layer->n_edge_features > 0) {
+        SL_CHECK(reduce(u, lp, kind->derived_scores));
+    }
+    if (kind->also_derived > 0) {
+        SL_CHECK(reduce(u, lp, kind->also_derived));
     }
     for (uint32_t r = 0; r < lp->pass->plan->n_replicas; r++) {
         if (sl_plan_trains(lp->pass->plan, r)) {
-            SL_CHECK(lp->layer->kind->derive_back(lp, r));
+            SL_CHECK(kind->derive_back(lp, r));
         }
     }
     return SL_OK;
@@ -140,7 +150,7 @@ enum sl_status sl_update_layer(const struct sl_update *u, const struct sl_layer_
         if (!sl_parameter_trained(&lp->layer->parameter[k])) {
             continue;
         }
-        if (has_partials(lp, k) && !sums_in_step(u, lp, k)) {
+        if (has_partials(lp, k) && !sums_in_step(u, lp, k) && !is_also_derived(lp, k)) {
             SL_CHECK(reduce(u, lp, k));
         }
         SL_CHECK(sl_replicas_mix_gradients(u->replicas, step, lp->i, k));

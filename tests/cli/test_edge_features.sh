@@ -52,17 +52,20 @@ same()
     [[ -s a ]] && cmp -s a b || complain "$1: expected $(tr '\n' ' ' <a), found $(tr '\n' ' ' <b)"
 }
 
-for run in "plain --model sage" "typed --model rgcn" "marked --model gat --heads 4 --lr 0.03" "pointed --model rgat --heads 4 --lr 0.03"; do
+for run in "concat plain --model sage" "concat typed --model rgcn" "concat marked --model gat --heads 4 --lr 0.03" \
+    "concat pointed --model rgat --heads 4 --lr 0.03" "add plain --model sage" "add typed --model rgcn"; do
     # shellcheck disable=SC2086 # words
     set -- $run --directed --batch-size 60 --pes 2 --dropout 0
-    losses "$@" --epochs 30 --edge-features concat --save ./model --checkpoint ./kept >all
+    way=$1
+    shift
+    losses "$@" --epochs 30 --edge-features "$way" --save ./model --checkpoint ./kept >all
     tail -n 3 all >a
-    awk -F: '/acc/ && $2 <= 0.95 { exit 1 }' a || complain "$1: with the features: $(cat a)"
+    awk -F: '/acc/ && $2 <= 0.95 { exit 1 }' a || complain "$run: with the features: $(cat a)"
     losses "$@" --epochs 30 | tail -n 1 | awk -F: '$2 > 0.5 { exit 1 }' || complain "$1: chance without them"
     # From the cache; resumed, with another number of workers; and from the model, which knows the option.
     rm -rf kept
-    losses "$@" --epochs 29 --edge-features concat --checkpoint ./kept >/dev/null
-    losses "$@" --epochs 30 --edge-features concat --checkpoint ./kept --resume --cpus 1 | tail -n 3 >b
+    losses "$@" --epochs 29 --edge-features "$way" --checkpoint ./kept >/dev/null
+    losses "$@" --epochs 30 --edge-features "$way" --checkpoint ./kept --resume --cpus 1 | tail -n 3 >b
     same "$1: resumed"
     losses "$1" --directed --epochs 0 --load ./model | grep valid_loss >b
     [[ -s b ]] && grep -qxFf b all || complain "$1: loaded: $(cat b) is the loss of no epoch"
@@ -110,14 +113,15 @@ refused '^coop_sage: --edge-features: expected a dataset with features of its ed
 refused '^coop_sage: --edge-features: expected --model sage or gat or rgcn or rgat' plain --model gcn
 refused '^coop_sage: --edge-features concat cannot be used with --bases 2' typed --model rgcn --bases 2
 refused '^coop_sage: --edge-features concat cannot be used with --objective link' plain --objective link
+refused '^coop_sage: --edge-features add cannot be used with --model rgat' typed --model rgat --edge-features add
 refuse 'edge-features' "$pipe_gnn" --dataset ./plain --edge-features concat
 ((failed == 0)) || exit 1
 
 need_mpi
-for run in "plain --model sage" "typed --model rgcn" "plain --model gat" "typed --model rgat"; do
+for run in "plain concat sage" "typed concat rgcn" "plain concat gat" "typed concat rgat" "plain add sage" "typed add rgcn"; do
     # shellcheck disable=SC2086 # words
     set -- $run
-    options=(--dataset "./$1" "${@:2}" "${common[@]}" --cpus 1 --cache none --pes 4 --batch-size 30 --epochs 2 --edge-features concat)
+    options=(--dataset "./$1" --edge-features "$2" --model "$3" "${common[@]}" --cpus 1 --cache none --pes 4 --batch-size 30 --epochs 2)
     "$coop_sage" "${options[@]}" --metrics one.json >stdout 2>stderr || complain "one rank: $(cat stderr)"
     for n in 2 3; do
         "${launch[@]}" -np $n "$coop_sage" "${options[@]}" --metrics many.json </dev/null >stdout 2>stderr || complain "$n ranks: $(cat stderr)"

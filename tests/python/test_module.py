@@ -404,6 +404,9 @@ class Data(Folder):
                     if name not in ("networkx", "arrays", "numbers"):  # has an edge once; relations have no names
                         self.assertEqual(losses(run), losses(runs["arrays" if model == "sage" else "dgl"]))
                     np.testing.assert_allclose(run.model.predict(graphs[name]), run.predict(), rtol=1e-5, atol=1e-6)
+            added = sl.train(graphs["arrays"], model, **options, edge_features="add")
+            self.assertGreater(added.test_acc, 0.95)
+            self.assertTrue(any("edge_encoder" in name for name in added.state_dict()))
             with self.warns(sl.StarlingWarning, "the features of edges are not used; edge_features concat uses them"):
                 self.assertLess(sl.train(graphs["arrays"], model, **options).test_acc, 0.75)
             with self.refuses(sl.StarlingError, "expected a dataset with features of its edges"):

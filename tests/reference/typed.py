@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 # Copyright (c) 2026 the Starling authors
-"""Write typed_*.json, weighted_typed_*.json and edges_*.json beside this file: rgcn, rgcn with bases and rgat on a small
+"""Write typed_*.json, weighted_typed_*.json and edges_*.json and added_*.json beside this file: rgcn, rgcn with bases and rgat on a small
 graph with relations, some with dense layers behind (DENSE), sage, rgcn and rgat with features of edges, and PyTorch's
 figures in double. A file may have a further case, with members in place of the file's (PARTS). Needs torch; the tests do
 not.
@@ -19,6 +19,7 @@ from torch.nn.functional import cross_entropy, leaky_relu
 N, WIDTHS, RELATIONS, BASES, HEADS, EDGE = 24, (5, 8, 3), 4, 2, 2, 3
 LR, DECAY = 0.05, 0.01
 DENSE = {"typed_bases": 2, "typed_rgat_single": 1}  # by case, their number
+ADDED = ("added_rgcn", "added_sage")  # a message is the row plus the features of the edge times the encoder's matrix
 PARTS = {"weighted_typed_rgat": "edges"}  # of another seed, so that no gradient is a difference of large numbers
 
 
@@ -65,6 +66,9 @@ def layer(model, p, i, h, edges, weights, features=None):
                 scores = (y * p[f"{i}.attn_edge"][k]).sum(-1)
             z = z + attention((h @ w[k]).unflatten(1, (a_source.shape[0], -1)), a_source, a_target, scores, source,
                               target, weights[own])
+        elif f"{i}.encoder" in p:
+            z = z + mean((h[source] + features[own] @ p[f"{i}.encoder"][k]) @ w[k], torch.arange(len(target)), target,
+                         weights[own])
         elif features is not None:  # a message is [ row | features of the edge ]
             z = z + mean(torch.cat([h[source], features[own]], 1) @ torch.cat([w[k], p[f"{i}.w_edge"][k]]),
                          torch.arange(len(target)), target, weights[own])
@@ -73,7 +77,7 @@ def layer(model, p, i, h, edges, weights, features=None):
     return z
 
 
-def parameters_of(model, g, featured, n_dense):
+def parameters_of(model, g, featured, added, n_dense):
     p = {}
     last = WIDTHS[1] if n_dense else WIDTHS[2]
     for i, (n_in, n_out) in enumerate(((WIDTHS[0], WIDTHS[1]), (WIDTHS[1], last))):
@@ -82,7 +86,7 @@ def parameters_of(model, g, featured, n_dense):
         if model == "rgcn":
             shapes["w_neigh"] = (RELATIONS, n_in, n_out)
             if featured:
-                shapes["w_edge"] = (RELATIONS, EDGE, n_out)
+                shapes["encoder" if added else "w_edge"] = (RELATIONS, EDGE, n_in if added else n_out)
         elif model == "bases":
             shapes.update(bases=(BASES, n_in, n_out), components=(RELATIONS, BASES))
         else:
@@ -101,7 +105,7 @@ def parameters_of(model, g, featured, n_dense):
 def listed(tensors):
     """In the files a matrix is [out][in]; stacks of matrices and of vectors are as here. sage has no stacks."""
     if RELATIONS == 1:
-        tensors = {k: v[0] if "w_neigh" in k or "w_edge" in k else v for k, v in tensors.items()}
+        tensors = {k: v[0] if k[2:] in ("w_neigh", "w_edge", "encoder") else v for k, v in tensors.items()}
     return {k: (v.detach().T if v.dim() == 2 else v.detach()).tolist() for k, v in tensors.items()}
 
 
@@ -133,8 +137,8 @@ def check_layer(model, p, h, edges, features):
     assert torch.allclose(z, layer(model, p, 0, h, edges, torch.ones(len(edges)), features), atol=1e-12)
 
 
-def run(model, x, labels, train, edges, weights, features, n_dense, seed=3):
-    p = parameters_of(model, torch.Generator().manual_seed(seed), features is not None, n_dense)
+def run(model, x, labels, train, edges, weights, features, n_dense, seed=3, added=False):
+    p = parameters_of(model, torch.Generator().manual_seed(seed), features is not None, added, n_dense)
     case = {"parameters": listed(p), "losses": []}
     adam = torch.optim.Adam(p.values(), lr=LR, betas=(0.9, 0.999), eps=1e-8, weight_decay=DECAY)
     after = {}
@@ -168,8 +172,9 @@ features = all_features = torch.randn(len(edges), EDGE, generator=torch.Generato
 # Graphs with one relation, last: the layers read RELATIONS.
 cases = [("typed_" + model, model, edges, ones, None) for model in ("rgcn", "bases", "rgat")]
 cases += [("weighted_typed_" + model, model, edges, some, None) for model in ("rgcn", "bases", "rgat")]
-cases += [("edges_rgcn", "rgcn", edges, some, features), ("typed_rgat_single", "rgat", None, ones, None),
-          ("edges_sage", "rgcn", None, ones, features)]
+cases += [("edges_rgcn", "rgcn", edges, some, features), ("added_rgcn", "rgcn", edges, some, features),
+          ("typed_rgat_single", "rgat", None, ones, None), ("edges_sage", "rgcn", None, ones, features),
+          ("added_sage", "rgcn", None, ones, features)]
 for name, model, kept, weights, features in cases:
     if kept is None:
         RELATIONS, kept = 1, [(u, v, 0) for u, v, k in edges if k == 0]
@@ -183,7 +188,7 @@ for name, model, kept, weights, features in cases:
                "edges_src_dst": [e[:2] for e in kept], "edge_relations": [e[2] for e in kept], "features": x.tolist(),
                "labels": labels, "train": train, "options": options,
                **run(model, x, torch.tensor(labels), torch.tensor(train), torch.tensor(kept), weights, features,
-                     DENSE.get(name, 0))}
+                     DENSE.get(name, 0), added=name in ADDED)}
     if name in PARTS:
         part = run(model, x, torch.tensor(labels), torch.tensor(train), torch.tensor(kept), weights, all_features, 0, 6)
         content[PARTS[name]] = {"edge_features": all_features.tolist(), **part}
@@ -191,7 +196,9 @@ for name, model, kept, weights, features in cases:
         content["edge_weights"] = weights.tolist()
     if features is not None:
         content["edge_features"] = features.tolist()
-    if name == "edges_sage":
+    if name in ADDED:
+        content["options"]["edge_features"] = "add"
+    if name.endswith("_sage"):
         content["model"] = "sage"
         del content["edge_relations"]
     name = os.path.join(os.path.dirname(os.path.abspath(__file__)), name + ".json")

@@ -53,6 +53,7 @@ static MAYBE_UNUSED void print_worst(const char *name, const char *spread)
 static MAYBE_UNUSED const char *parameter_name(const struct sl_layer *layer, int k)
 {
     static const char *const sage[SL_MAX_PARAMETERS] = {"w_self", "w_neigh", "bias", "w_edge"};
+    static const char *const adding[SL_MAX_PARAMETERS] = {"w_self", "w_neigh", "bias", "", "encoder"};
     static const char *const gin[SL_MAX_PARAMETERS] = {"eps", "w1", "b1", "w2", "b2"};
     static const char *const rgcn[SL_MAX_PARAMETERS] = {"w_self", "w_neigh", "bias", "w_edge"};
     static const char *const bases[SL_MAX_PARAMETERS] = {"w_self", "bases", "bias", "components"};
@@ -63,6 +64,9 @@ static MAYBE_UNUSED const char *parameter_name(const struct sl_layer *layer, int
     static const char *const gatv2[SL_MAX_PARAMETERS] = {"w_l", "w_r", "attn", "w_skip", "b_l", "b_r"};
     if (k >= SL_NORM_WEIGHT) {
         return k == SL_NORM_WEIGHT ? "norm_weight" : "norm_bias";
+    }
+    if (layer->kind == &sl_sage_adding || layer->kind == &sl_rgcn_adding) {
+        return adding[k];
     }
     if (layer->kind->sum != NULL && layer->kind->sum->by_relation) {
         return layer->kind == &sl_rgat ? rgat[k] : layer->kind == &sl_rgcn_bases ? bases[k] : rgcn[k];
@@ -281,7 +285,8 @@ static MAYBE_UNUSED void case_settings(json_t *root, struct sl_settings *out)
         out->edge_weights = SL_EDGE_WEIGHTS_FACTOR;
     }
     if (json_object_get(root, "edge_features") != NULL) {
-        out->edge_features = SL_EDGE_FEATURES_CONCAT;
+        const bool add = json_object_get(options, "edge_features") != NULL;
+        out->edge_features = add ? SL_EDGE_FEATURES_ADD : SL_EDGE_FEATURES_CONCAT;
     }
     static const char *const texts[] = {"optimizer", "lr-schedule", "lr-warmup", "epochs"};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {

@@ -125,8 +125,11 @@ static void settings_of(int model, const struct variant *v, struct sl_settings *
     const bool ends = model == SL_MODEL_GCNII || model == SL_MODEL_RESGCN; /* in a dense layer of its own */
     out->output_layers = ends ? 0 : (uint32_t)(v - variants + 2) % 3;
     const bool reads_edges = model == SL_MODEL_SAGE || is_typed(model) || (model == SL_MODEL_GAT && v->heads > 1);
-    out->edge_features =
-        reads_edges && v->chunks != 3 && out->labor_iterations == 0 ? SL_EDGE_FEATURES_CONCAT : SL_EDGE_FEATURES_NONE;
+    if (reads_edges && v->chunks != 3 && out->labor_iterations == 0) {
+        out->edge_features = SL_EDGE_FEATURES_CONCAT;
+    } else if (model == SL_MODEL_SAGE || (model == SL_MODEL_RGCN && out->bases == 0)) {
+        out->edge_features = SL_EDGE_FEATURES_ADD;
+    }
     out->activation = (int)((v - variants) % 4); /* enum sl_activate_kind */
     out->dropout = v->dropout;
     out->input_dropout = v->input_dropout;

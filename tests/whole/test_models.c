@@ -92,6 +92,7 @@ static const struct variant {
     {"hidden=20 residual", false},
     {"hidden=80 residual", true},
     {"hidden=16 edge-features=concat", false},
+    {"hidden=16 edge-features=add", false},
 };
 #define N_VARIANTS (sizeof variants / sizeof variants[0])
 

@@ -241,4 +241,62 @@ TEST(central_differences)
 }
 #endif
 
+/* ---- encoded features ---- */
+
+/* OUT, GE and GW of noise, and <OUT, GOUT> three ways: OUT is linear in E and in W. */
+static void check_encoded(uint32_t n_slabs, uint32_t f, uint32_t n, uint32_t h, bool side_by_side)
+{
+    const uint32_t rows = n_slabs * f;
+    const size_t n_w = (size_t)n_slabs * n * h;
+    FREED sl_real *e = noisy((size_t)rows * n, 1), *w = noisy(n_w, 2), *gout = noisy((size_t)rows * h, 3);
+    FREED sl_real *out = poisoned((size_t)rows * h), *ge = poisoned((size_t)rows * n), *gw = noisy(n_w, 4);
+    FREED sl_real *before = noisy(n_w, 4);
+    FREED double *wanted = need((size_t)rows * h, sizeof *wanted), *wanted_e = need((size_t)rows * n, sizeof *wanted_e);
+    FREED double *wanted_w = need(n_w, sizeof *wanted_w);
+    const uint32_t w_rows = side_by_side ? n : n_slabs * n, w_columns = side_by_side ? n_slabs * h : h;
+    starpu_data_handle_t handle[] = {rows_of(e, rows, n),   rows_of(w, w_rows, w_columns),
+                                     rows_of(out, rows, h), rows_of(gout, rows, h),
+                                     rows_of(ge, rows, n),  rows_of(gw, w_rows, w_columns)};
+    const struct sl_derive_encoded_layer layer = {n_slabs, handle[0], handle[1]};
+    expect_ok(sl_derive_encoded_submit(&head, &layer, handle[2]));
+    expect_ok(sl_derive_encoded_backward_submit(&head, &layer, handle[3], handle[4], handle[5]));
+    UNREGISTER(handle);
+    expect_no_failure();
+    for (size_t i = 0; i < n_w; i++) {
+        wanted_w[i] = (double)before[i];
+    }
+    for (uint32_t j = 0; j < rows; j++) {
+        for (uint32_t i = 0; i < n; i++) {
+            const size_t row = side_by_side ? ((size_t)i * n_slabs + j / f) * h : ((size_t)(j / f) * n + i) * h;
+            for (uint32_t c = 0; c < h; c++) {
+                wanted[j * h + c] += (double)e[j * n + i] * (double)w[row + c];
+                wanted_e[j * n + i] += (double)gout[j * h + c] * (double)w[row + c];
+                wanted_w[row + c] += (double)gout[j * h + c] * (double)e[j * n + i];
+            }
+        }
+    }
+    expect_rows("OUT", rows * h, out, wanted, rounding(n, 1));
+    expect_rows("GE", rows * n, ge, wanted_e, rounding(h, 1));
+    expect_rows("GW", (uint32_t)n_w, gw, wanted_w, rounding(f + 1, 1));
+    const double both = inner((size_t)rows * h, out, gout), tolerance = rounding((uint32_t)n_w + rows * n, 3);
+    expect_near("<E, GE>", inner((size_t)rows * n, e, ge), both, tolerance);
+    expect_near("<W, GW>", inner(n_w, w, gw) - inner(n_w, w, before), both, tolerance);
+}
+
+TEST(encoded)
+{
+    static const uint32_t sizes[][4] = {{1, 1, 1, 1}, {1, 3, 5, 8}, {4, 3, 5, 8}, {1, 100, 33, 65}, {7, 2, 70, 40}};
+    for (size_t k = 0; k < N_WORKER_COUNTS; k++) {
+        fixture_start(worker_counts[k]);
+        if (k == 0) {
+            fixture_watch();
+        }
+        for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+            check_encoded(sizes[s][0], sizes[s][1], sizes[s][2], sizes[s][3], false);
+            check_encoded(sizes[s][0], sizes[s][1], sizes[s][2], sizes[s][3], true);
+        }
+        fixture_stop();
+    }
+}
+
 TEST_MAIN(NULL, NULL)
