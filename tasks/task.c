@@ -68,7 +68,7 @@ enum sl_status sl_run_init(struct sl_run *run)
     atomic_init(&run->failure.state, 0);
     run->n_workers = starpu_worker_get_count();
     run->n_gpus = sl_homes_count_gpus();
-    run->has_cuda = run->n_gpus > 0;
+    run->has_cuda = starpu_cuda_worker_get_count() > 0;
     run->row_dtype = SL_DTYPE_REAL;
     find_gpu_bytes(run);
     run->min_priority = starpu_sched_get_min_priority();
