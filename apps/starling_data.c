@@ -106,8 +106,9 @@ static const struct sl_option partition_options[] = {
     {.name = "parts", .group = "partition", .kind = SL_OPTION_U32, .offset = FIELD(parts), .initial = "4", .min = 1,
      .max = 65535, .argument = "N", .help = "Parts"},
     {.name = "method", .group = "partition", .kind = SL_OPTION_CHOICE, .offset = FIELD(method),
-     .choices = "metis,random,none", .initial = "metis",
-     .help = "How the graph is cut into parts. none: equal ranges of the dataset's order"},
+     .choices = "metis,random,none,stream", .initial = "metis",
+     .help = "How the graph is cut into parts. none: equal ranges of the dataset's order. "
+             "stream: METIS cuts clusters of vertices, which takes less time and memory"},
     SEED_OPTION("partition", "Equal seeds give equal parts"),
     {.name = "out", .group = "output", .kind = SL_OPTION_STRING, .offset = FIELD(out), .argument = "FILE",
      .help = "Write the part of each vertex, one a line, as METIS does"},
@@ -516,7 +517,7 @@ static enum sl_status run_generate(const struct settings *settings, const struct
 static void print_partition(const struct settings *settings, const struct sl_dataset *dataset,
                             const struct sl_partition *partition, double seconds)
 {
-    static const char *const methods[] = {"metis", "random", "none"};
+    static const char *const methods[] = {"metis", "random", "none", "stream"};
     static const char *const weights[] = {"vertices", "in-edges", "train", "valid"};
     uint64_t n_edges = dataset->graph.n_edges;
     printf("dataset     %s\n", dataset->name);

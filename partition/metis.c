@@ -24,6 +24,7 @@ struct problem {
     idx_t n_constraints;
     idx_t *offsets;    /* N + 1 */
     idx_t *neighbours; /* each undirected edge twice, no self loops */
+    idx_t *edges;      /* that a neighbour stands for; NULL: one */
     idx_t *weights;    /* N x n_constraints */
     idx_t *parts;      /* N */
 };
@@ -32,6 +33,7 @@ static void free_problem(struct problem *problem)
 {
     sl_free(problem->offsets);
     sl_free(problem->neighbours);
+    sl_free(problem->edges);
     sl_free(problem->weights);
     sl_free(problem->parts);
 }
@@ -68,23 +70,23 @@ static enum sl_status fill_graph(const struct sl_graph *graph, struct problem *p
     return SL_OK;
 }
 
-static enum sl_status make_graph(const struct sl_graph *graph, struct problem *problem)
+enum sl_status sl_metis_undirected(const struct sl_graph *graph, struct sl_graph *both, const struct sl_graph **out)
 {
     bool symmetric;
-    enum sl_status st;
     SL_CHECK(sl_graph_is_symmetric(graph, &symmetric));
-    if (symmetric) {
-        return fill_graph(graph, problem);
-    }
-    struct sl_graph both;
-    SL_CHECK(make_undirected(graph, &both));
-    if (both.n_edges < IDX_MAX) {
-        st = fill_graph(&both, problem);
-    } else {
-        st = sl_fail(SL_EMETIS, "METIS was built with integers of %d bits, too few for this graph", IDXTYPEWIDTH);
-    }
-    sl_graph_free(&both);
-    return st;
+    *out = symmetric ? graph : both;
+    return symmetric ? SL_OK : make_undirected(graph, both);
+}
+
+static enum sl_status make_graph(const struct sl_graph *graph, struct problem *problem)
+{
+    SL_OWNED(sl_graph_free) struct sl_graph both = {0};
+    const struct sl_graph *undirected;
+    SL_CHECK(sl_metis_undirected(graph, &both, &undirected));
+    SL_FAIL_IF(undirected->n_edges >= IDX_MAX, SL_EMETIS,
+               "METIS was built with integers of %d bits, too few for this graph; try --partition stream",
+               IDXTYPEWIDTH);
+    return fill_graph(undirected, problem);
 }
 
 /* ---- The constraints --------------------------------------------------------------------------------------------- */
@@ -158,7 +160,7 @@ static void end_capture(struct capture *capture, char *output, size_t bytes)
     output[strcspn(output, "\n")] = '\0';
 }
 
-static enum sl_status call(struct problem *problem, idx_t n_parts, uint64_t seed)
+static enum sl_status call(struct problem *problem, idx_t n_parts, uint32_t n_tries, uint64_t seed)
 {
     idx_t options[METIS_NOPTIONS];
     real_t imbalance[MAX_CONSTRAINTS] = {IMBALANCE, IMBALANCE, IMBALANCE, IMBALANCE};
@@ -169,16 +171,17 @@ static enum sl_status call(struct problem *problem, idx_t n_parts, uint64_t seed
     options[METIS_OPTION_OBJTYPE] = METIS_OBJTYPE_CUT;
     options[METIS_OPTION_NUMBERING] = 0;
     options[METIS_OPTION_SEED] = (idx_t)(seed & 0x7fffffff);
+    options[METIS_OPTION_NCUTS] = (idx_t)n_tries;
     start_capture(&capture);
     int code = METIS_PartGraphKway(&problem->n_vertices, &problem->n_constraints, problem->offsets, problem->neighbours,
-                                   problem->weights, NULL, NULL, &n_parts, NULL, imbalance, options, &objective,
-                                   problem->parts);
+                                   problem->weights, NULL, problem->edges, &n_parts, NULL, imbalance, options,
+                                   &objective, problem->parts);
     end_capture(&capture, output, sizeof output);
     if (code == METIS_OK) {
         return SL_OK;
     }
     SL_FAIL_IF(code == METIS_ERROR_MEMORY, SL_ENOMEM,
-               "METIS: no memory to cut the graph into %ld parts; try --partition random", (long)n_parts);
+               "METIS: no memory to cut the graph into %ld parts; try --partition stream", (long)n_parts);
     return sl_fail(SL_EMETIS, "METIS cannot cut the graph into %ld parts (code %d: %s); try --partition random",
                    (long)n_parts, code, output[0] != '\0' ? output : "no reason given");
 }
@@ -190,62 +193,92 @@ static enum sl_status solve(const struct sl_dataset *dataset, uint32_t n_parts, 
     SL_CHECK(make_weights(dataset, problem));
     SL_CHECK(sl_alloc_zero(n, sizeof *problem->parts, "METIS parts", &problem->parts));
     problem->n_vertices = (idx_t)n;
-    return call(problem, (idx_t)n_parts, seed);
+    return call(problem, (idx_t)n_parts, 1, seed);
 }
 
-/* ---- Empty parts ------------------------------------------------------------------------------------------------- */
-
-/* METIS leaves parts empty if parts are small. Each empty part takes the last half of the largest part's vertices. */
-static enum sl_status fill_empty(uint32_t n, uint32_t n_parts, uint32_t *parts)
+static enum sl_status read_parts(const struct problem *problem, uint32_t n_parts, uint32_t *parts)
 {
-    uint32_t *sizes;
-    SL_CHECK(sl_alloc_zero(n_parts, sizeof *sizes, "vertices by part", &sizes));
-    for (uint32_t v = 0; v < n; v++) {
-        sizes[parts[v]]++;
+    for (idx_t v = 0; v < problem->n_vertices; v++) {
+        const idx_t part = problem->parts[v];
+        SL_FAIL_IF(part < 0 || (uint32_t)part >= n_parts, SL_EMETIS, "METIS put vertex %ld into part %ld of %u",
+                   (long)v, (long)part, n_parts);
+        parts[v] = (uint32_t)part;
     }
-    for (uint32_t q = 0; q < n_parts; q++) {
-        uint32_t largest = 0;
-        for (uint32_t p = 1; p < n_parts && sizes[q] == 0; p++) {
-            largest = sizes[p] > sizes[largest] ? p : largest;
-        }
-        const uint32_t wanted = sizes[q] == 0 ? sizes[largest] / 2 : 0;
-        for (uint32_t v = n; sizes[q] < wanted;) {
-            if (parts[--v] == largest) {
-                parts[v] = q;
-                sizes[q]++;
-                sizes[largest]--;
-            }
-        }
-    }
-    sl_free(sizes);
     return SL_OK;
 }
 
+/* ---- Clusters ---------------------------------------------------------------------------------------------------- */
+
+/* By how many bits numbers of this sum must be shortened, so that METIS can add them up. */
+static int excess_bits(uint64_t sum)
+{
+    int bits = 0;
+    while (sum >> bits > IDX_MAX / 4) {
+        bits++;
+    }
+    return bits;
+}
+
+static enum sl_status fill_clusters(const struct sl_cluster_graph *graph, struct problem *problem)
+{
+    const uint64_t n_neighbours = graph->offsets[graph->n];
+    uint64_t total[SL_N_LOADS] = {0}, n_edges = 0;
+    SL_CHECK(sl_alloc((size_t)graph->n + 1, sizeof *problem->offsets, "METIS offsets", &problem->offsets));
+    SL_CHECK(sl_alloc(n_neighbours, sizeof *problem->neighbours, "METIS edges", &problem->neighbours));
+    SL_CHECK(sl_alloc(n_neighbours, sizeof *problem->edges, "METIS edges", &problem->edges));
+    SL_CHECK(
+        sl_alloc((size_t)graph->n * MAX_CONSTRAINTS, sizeof *problem->weights, "METIS weights", &problem->weights));
+    SL_CHECK(sl_alloc_zero(graph->n, sizeof *problem->parts, "METIS parts", &problem->parts));
+    for (uint32_t q = 0; q < graph->n; q++) {
+        for (int k = 0; k < SL_N_LOADS; k++) {
+            total[k] += graph->loads[q][k];
+        }
+    }
+    for (uint64_t e = 0; e < n_neighbours; e++) {
+        n_edges += graph->edges[e];
+    }
+    const int edge_bits = excess_bits(n_edges);
+    for (uint64_t e = 0; e < n_neighbours; e++) {
+        problem->neighbours[e] = (idx_t)graph->neighbours[e];
+        problem->edges[e] = (idx_t)(graph->edges[e] >> edge_bits) + 1;
+    }
+    idx_t *weight = problem->weights;
+    for (uint32_t q = 0; q < graph->n; q++) {
+        problem->offsets[q] = (idx_t)graph->offsets[q];
+        for (int k = 0; k < SL_N_LOADS; k++) {
+            if (total[k] > 0) { /* METIS would only lose time */
+                *weight++ = (idx_t)(graph->loads[q][k] >> excess_bits(total[k]));
+            }
+        }
+    }
+    problem->offsets[graph->n] = (idx_t)n_neighbours;
+    problem->n_vertices = (idx_t)graph->n;
+    problem->n_constraints = (idx_t)((weight - problem->weights) / graph->n);
+    return SL_OK;
+}
+
+enum sl_status sl_metis_cut(const struct sl_cluster_graph *graph, uint32_t n_parts, uint32_t n_tries, uint64_t seed,
+                            uint32_t *parts)
+{
+    SL_OWNED(free_problem) struct problem problem = {0};
+    SL_FAIL_IF(
+        graph->offsets[graph->n] >= IDX_MAX, SL_EMETIS,
+        "METIS was built with integers of %d bits, too few for the graph of the clusters; try --partition random",
+        IDXTYPEWIDTH);
+    SL_CHECK(fill_clusters(graph, &problem));
+    SL_CHECK(call(&problem, (idx_t)n_parts, n_tries, seed));
+    return read_parts(&problem, n_parts, parts);
+}
+
+/* ---- The dataset's graph ----------------------------------------------------------------------------------------- */
+
 enum sl_status sl_metis_partition(const struct sl_dataset *dataset, uint32_t n_parts, uint64_t seed, uint32_t *parts)
 {
-    uint32_t n = dataset->graph.n_vertices;
-    struct problem problem = {0};
-    if (n <= n_parts) {
-        for (uint32_t v = 0; v < n; v++) {
-            parts[v] = v;
-        }
-        return SL_OK;
-    }
-    SL_FAIL_IF(n >= IDX_MAX || dataset->graph.n_edges >= IDX_MAX, SL_EMETIS,
-               "METIS was built with integers of %d bits, too few for %u vertices and %llu edges", IDXTYPEWIDTH, n,
-               (unsigned long long)dataset->graph.n_edges);
-    enum sl_status st = solve(dataset, n_parts, seed, &problem);
-    for (uint32_t v = 0; v < n && st == SL_OK; v++) {
-        idx_t part = problem.parts[v];
-        if (part < 0 || (uint32_t)part >= n_parts) {
-            st = sl_fail(SL_EMETIS, "METIS put vertex %u into part %ld of %u", v, (long)part, n_parts);
-            break;
-        }
-        parts[v] = (uint32_t)part;
-    }
-    free_problem(&problem);
-    if (st == SL_OK) {
-        st = fill_empty(n, n_parts, parts);
-    }
-    return st;
+    SL_OWNED(free_problem) struct problem problem = {0};
+    SL_FAIL_IF(
+        dataset->graph.n_vertices >= IDX_MAX || dataset->graph.n_edges >= IDX_MAX, SL_EMETIS,
+        "METIS was built with integers of %d bits, too few for %u vertices and %llu edges; try --partition stream",
+        IDXTYPEWIDTH, dataset->graph.n_vertices, (unsigned long long)dataset->graph.n_edges);
+    SL_CHECK(solve(dataset, n_parts, seed, &problem));
+    return read_parts(&problem, n_parts, parts);
 }

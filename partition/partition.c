@@ -10,6 +10,7 @@
 
 #include "data/cache.h"
 #include "partition/metis.h"
+#include "partition/stream.h"
 #include "support/memory.h"
 #include "support/minmax.h"
 #include "support/parallel.h"
@@ -55,19 +56,52 @@ static enum sl_status choose_at_random(const struct sl_dataset *dataset, uint32_
     return SL_OK;
 }
 
+/* METIS leaves parts empty if parts are small. Each empty part takes the last half of the largest part's vertices. */
+static enum sl_status fill_empty(uint32_t n, uint32_t n_parts, uint32_t *parts)
+{
+    uint32_t *sizes;
+    SL_CHECK(sl_alloc_zero(n_parts, sizeof *sizes, "vertices by part", &sizes));
+    for (uint32_t v = 0; v < n; v++) {
+        sizes[parts[v]]++;
+    }
+    for (uint32_t q = 0; q < n_parts; q++) {
+        uint32_t largest = 0;
+        for (uint32_t p = 1; p < n_parts && sizes[q] == 0; p++) {
+            largest = sizes[p] > sizes[largest] ? p : largest;
+        }
+        const uint32_t wanted = sizes[q] == 0 ? sizes[largest] / 2 : 0;
+        for (uint32_t v = n; sizes[q] < wanted;) {
+            if (parts[--v] == largest) {
+                parts[v] = q;
+                sizes[q]++;
+                sizes[largest]--;
+            }
+        }
+    }
+    sl_free(sizes);
+    return SL_OK;
+}
+
 static enum sl_status choose(const struct sl_dataset *dataset, enum sl_partition_method method, uint32_t n_parts,
                              uint64_t seed, uint32_t *parts)
 {
     const uint32_t n = dataset->graph.n_vertices;
-    switch (method) {
-    case SL_PARTITION_METIS: return sl_metis_partition(dataset, n_parts, seed, parts);
-    case SL_PARTITION_RANDOM: return choose_at_random(dataset, n_parts, seed, parts);
-    case SL_PARTITION_NONE: break;
+    if (method == SL_PARTITION_RANDOM) {
+        return choose_at_random(dataset, n_parts, seed, parts);
     }
-    for (uint64_t v = 0; v < n; v++) { /* equal ranges of the dataset's order */
-        parts[v] = (uint32_t)(v * n_parts / n);
+    if (method == SL_PARTITION_NONE || n <= n_parts) { /* equal ranges of the dataset's order */
+        const uint32_t n_ranges = method == SL_PARTITION_NONE ? n_parts : n;
+        for (uint64_t v = 0; v < n; v++) {
+            parts[v] = (uint32_t)(v * n_ranges / n);
+        }
+        return SL_OK;
     }
-    return SL_OK;
+    if (method == SL_PARTITION_STREAM) {
+        SL_CHECK(sl_stream_partition(dataset, n_parts, seed, parts));
+    } else {
+        SL_CHECK(sl_metis_partition(dataset, n_parts, seed, parts));
+    }
+    return fill_empty(n, n_parts, parts);
 }
 
 /* Choose the pieces, or read them from the cache file. A failed write of the cache file is no failure. */

@@ -15,7 +15,8 @@
 #include "data/dataset.h"
 #include "support/compare.h"
 
-enum sl_partition_method { SL_PARTITION_METIS, SL_PARTITION_RANDOM, SL_PARTITION_NONE }; /* as --partition lists */
+/* As --partition lists them. */
+enum sl_partition_method { SL_PARTITION_METIS, SL_PARTITION_RANDOM, SL_PARTITION_NONE, SL_PARTITION_STREAM };
 
 /* A partition into G parts. Part q has the ids first[q] .. first[q + 1] - 1. A part consists of n_pieces / G
  * consecutive pieces; piece k has piece[k] .. piece[k + 1] - 1. Within a piece vertices keep the order of their
@@ -60,6 +61,7 @@ uint32_t sl_partition_pieces(enum sl_partition_method method, uint32_t n_vertice
  *                          Constraints: 1, in-degree, is-train, is-valid; imbalance 3 %; objective: cut.
  *    SL_PARTITION_RANDOM   a permutation by hash, stratified over train, valid, test and rest
  *    SL_PARTITION_NONE     equal ranges of the dataset's order
+ *    SL_PARTITION_STREAM   clusters that METIS cuts (partition/stream.h): less time and memory than METIS alone
  * One part is always the identity. Parts may be empty if n_parts > N. METIS's own output is captured.
  *
  * of_pieces. If METIS is the method, n_parts divides SL_PARTITION_PIECES and the graph has at least

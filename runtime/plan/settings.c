@@ -299,8 +299,9 @@ static const struct sl_option options[] = {
              "over the rows, and drops those not used since it last passed",
      .programs = COOP, .change = FREELY},
     {.name = "partition", .group = "minibatch", .programs = COOP, .kind = SL_OPTION_CHOICE, .offset = FIELD(partition),
-     .choices = "metis,random,none", .initial = "metis",
-     .help = "How the graph is cut into parts, one per PE of a group. none: equal ranges of the dataset's order"},
+     .choices = "metis,random,none,stream", .initial = "metis",
+     .help = "How the graph is cut into parts, one per PE of a group. none: equal ranges of the dataset's order. "
+             "stream: METIS cuts clusters of vertices, which takes less time and memory"},
 
     {.name = "stages", .group = "pipeline", .kind = SL_OPTION_U32, .offset = FIELD(stages), .min = 1,
      .max = SL_MAX_LAYERS, .shown = "2, but 1 with one layer", .argument = "N",
@@ -345,8 +346,9 @@ static const struct sl_option options[] = {
              "epoch",
      .programs = PIPE},
     {.name = "partition", .group = "pipeline", .programs = PIPE, .kind = SL_OPTION_CHOICE, .offset = FIELD(partition),
-     .choices = "metis,random,none", .initial = "metis",
-     .help = "How the graph is cut into chunks. none: equal ranges of the dataset's order"},
+     .choices = "metis,random,none,stream", .initial = "metis",
+     .help = "How the graph is cut into chunks. none: equal ranges of the dataset's order. "
+             "stream: METIS cuts clusters of vertices, which takes less time and memory"},
 
     {.name = "sync", .group = "gradients", .kind = SL_OPTION_CHOICE, .offset = FIELD(sync),
      .choices = "allreduce,dissemination,cube", .initial = "allreduce",

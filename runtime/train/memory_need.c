@@ -154,7 +154,8 @@ static void train_layer(const struct basis *b, uint32_t i, struct rows *sum)
     const struct sl_settings *s = b->settings;
     const struct sl_layer *layer = &b->model.layer[i];
     const double n_pes = s->group_size;
-    const double cut = (1 - 1 / n_pes) / (s->partition == SL_PARTITION_METIS ? 2 : 1);
+    const bool cuts = s->partition == SL_PARTITION_METIS || s->partition == SL_PARTITION_STREAM;
+    const double cut = (1 - 1 / n_pes) / (cuts ? 2 : 1);
     const double small = if_so(!b->pipe, b->share * s->pes * s->chunks * SL_KEPT_BYTES);
     double back = 0;
     for (int role = 0; role < SL_N_ROLES; role++) {

@@ -350,7 +350,7 @@ static enum sl_status make_partition(struct sl_session *t, const bool *held)
     snprintf(stem, sizeof stem, "%s-%u%s", name, n, s->epochs > 0 ? "" : "-unsplit");
     if (!t->given) {
         SL_CHECK(sl_dataset_cache_file(&options, stem, &file));
-    } else if (method == SL_PARTITION_METIS && n > 1) {
+    } else if ((method == SL_PARTITION_METIS || method == SL_PARTITION_STREAM) && n > 1) {
         uint64_t key = sl_cache_parts_key(dataset, (int)method, n, s->seed);
         SL_CHECK(sl_dataset_cache_file_of_arrays(s->cache, key, dataset->graph.n_vertices, stem, &file));
     }

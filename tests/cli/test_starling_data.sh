@@ -177,6 +177,9 @@ expect 0 '^balance +vertices +1\.0[0-5]' partition ./made --parts 3 --cache none
 expect 0 '^balance +train +1\.0[0-5]' partition ./made --parts 3 --cache none --out parts
 [[ $(wc -l <parts) -eq 3000 && $(sort -u parts | tr '\n' ' ') == '0 1 2 ' ]] || complain 'partition: wrong file of parts'
 expect 0 '^partition +random, 5 parts' partition ./made --parts 5 --method random --cache none
+expect 0 '^partition +stream, 3 parts' partition ./made --parts 3 --method stream --cache none --out clustered
+expect 0 '' partition ./made --parts 3 --method stream --cache none --out repeated
+[[ $(sort -u clustered | tr '\n' ' ') == '0 1 2 ' ]] && cmp clustered repeated || complain 'partition: not the same clusters'
 expect 0 '^cross-edge +0.0000' partition ./made --parts 1 --cache none
 mkfifo pipe
 timeout 20 cat pipe >parts.through &

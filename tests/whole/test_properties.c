@@ -254,7 +254,7 @@ TEST(test_schedulers)
 TEST(test_groups)
 {
     static const struct spread two_groups[] = {
-        {4, 2, 3, SL_PARTITION_METIS, 2}, {4, 2, 8, SL_PARTITION_RANDOM, 1}, {14, 7, 3, SL_PARTITION_METIS, 2}};
+        {4, 2, 3, SL_PARTITION_METIS, 2}, {4, 2, 8, SL_PARTITION_RANDOM, 1}, {14, 7, 3, SL_PARTITION_STREAM, 2}};
     static const struct spread two_pes = {2, 1, 1, SL_PARTITION_NONE, 2};
     long_test();
     machine_up(NULL, 2);

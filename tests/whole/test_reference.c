@@ -202,7 +202,7 @@ static void check_file(const char *name)
     static const struct {
         uint32_t pes;
         int method;
-    } ways[] = {{1, SL_PARTITION_NONE}, {3, SL_PARTITION_RANDOM}, {4, SL_PARTITION_METIS}, {7, SL_PARTITION_RANDOM}};
+    } ways[] = {{1, SL_PARTITION_NONE}, {3, SL_PARTITION_RANDOM}, {4, SL_PARTITION_METIS}, {7, SL_PARTITION_STREAM}};
     OWNED(json_decref_it) json_t *root = case_of(name);
     OWNED(sl_dataset_free) struct sl_dataset dataset;
     forget_partitions(); /* of a test that has failed */

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Cut a graph that METIS has no memory or no integers for. Vertices join the cluster of most of their neighbours (label
+ * propagation; Raghavan et al. 2007; with a limit of the clusters' sizes: Meyerhenke, Sanders, Schulz 2014). METIS cuts
+ * the graph of the clusters. Then single vertices move to the part of most of their neighbours. Each pass reads the
+ * in-neighbour lists once, in the order of the ids.
+ */
+#ifndef SL_PARTITION_STREAM_H
+#define SL_PARTITION_STREAM_H
+
+#include <stdint.h>
+
+#include "data/dataset.h"
+
+/* Cut the dataset's graph into n_parts parts. Vertices, in-degrees, training and validation vertices are balanced to
+ * 5 % where a move can do it, and few edges are cut. parts[N] gets each vertex's part. Parts may be empty.
+ *
+ * Memory: 17 bytes a vertex and the graph of the clusters; if the dataset's graph is directed, its union with its
+ * reverse, too. Equal seeds give equal parts. Not thread safe, as sl_metis_partition. SL_EMETIS: METIS failed.
+ * SL_ENOMEM. */
+enum sl_status sl_stream_partition(const struct sl_dataset *dataset, uint32_t n_parts, uint64_t seed, uint32_t *parts);
+
+#endif
