@@ -108,7 +108,7 @@ static const struct sl_option partition_options[] = {
     {.name = "method", .group = "partition", .kind = SL_OPTION_CHOICE, .offset = FIELD(method),
      .choices = "metis,random,none,stream", .initial = "metis",
      .help = "How the graph is cut into parts. none: equal ranges of the dataset's order. "
-             "stream: METIS cuts clusters of vertices, which takes less time and memory"},
+             "stream: METIS cuts clusters of vertices, for large graphs"},
     SEED_OPTION("partition", "Equal seeds give equal parts"),
     {.name = "out", .group = "output", .kind = SL_OPTION_STRING, .offset = FIELD(out), .argument = "FILE",
      .help = "Write the part of each vertex, one a line, as METIS does"},

@@ -14,8 +14,11 @@
 #include <unistd.h>
 
 #include "support/memory.h"
+#include "support/minmax.h"
 
 #define MAX_CONSTRAINTS 4
+/* Below, clusters are cut by recursive bisection, as METIS's manual advises. */
+#define FEW_PARTS 8
 #define IMBALANCE ((real_t)1.03)
 
 /* The graph in METIS's types. */
@@ -167,21 +170,23 @@ static enum sl_status call(struct problem *problem, idx_t n_parts, uint32_t n_tr
     idx_t objective = 0;
     char output[200];
     struct capture capture;
+    const bool by_halves = problem->edges != NULL && n_parts < FEW_PARTS;
     METIS_SetDefaultOptions(options);
     options[METIS_OPTION_OBJTYPE] = METIS_OBJTYPE_CUT;
     options[METIS_OPTION_NUMBERING] = 0;
     options[METIS_OPTION_SEED] = (idx_t)(seed & 0x7fffffff);
     options[METIS_OPTION_NCUTS] = (idx_t)n_tries;
     start_capture(&capture);
-    int code = METIS_PartGraphKway(&problem->n_vertices, &problem->n_constraints, problem->offsets, problem->neighbours,
-                                   problem->weights, NULL, problem->edges, &n_parts, NULL, imbalance, options,
-                                   &objective, problem->parts);
+    int code = (by_halves ? METIS_PartGraphRecursive : METIS_PartGraphKway)(
+        &problem->n_vertices, &problem->n_constraints, problem->offsets, problem->neighbours, problem->weights, NULL,
+        problem->edges, &n_parts, NULL, imbalance, options, &objective, problem->parts);
     end_capture(&capture, output, sizeof output);
     if (code == METIS_OK) {
         return SL_OK;
     }
+    const char *instead = problem->edges == NULL ? "stream" : "random";
     SL_FAIL_IF(code == METIS_ERROR_MEMORY, SL_ENOMEM,
-               "METIS: no memory to cut the graph into %ld parts; try --partition stream", (long)n_parts);
+               "METIS: no memory to cut the graph into %ld parts; try --partition %s", (long)n_parts, instead);
     return sl_fail(SL_EMETIS, "METIS cannot cut the graph into %ld parts (code %d: %s); try --partition random",
                    (long)n_parts, code, output[0] != '\0' ? output : "no reason given");
 }
@@ -240,7 +245,7 @@ static enum sl_status fill_clusters(const struct sl_cluster_graph *graph, struct
     const int edge_bits = excess_bits(n_edges);
     for (uint64_t e = 0; e < n_neighbours; e++) {
         problem->neighbours[e] = (idx_t)graph->neighbours[e];
-        problem->edges[e] = (idx_t)(graph->edges[e] >> edge_bits) + 1;
+        problem->edges[e] = (idx_t)sl_max_u32(graph->edges[e] >> edge_bits, 1);
     }
     idx_t *weight = problem->weights;
     for (uint32_t q = 0; q < graph->n; q++) {
@@ -262,7 +267,7 @@ enum sl_status sl_metis_cut(const struct sl_cluster_graph *graph, uint32_t n_par
 {
     SL_OWNED(free_problem) struct problem problem = {0};
     SL_FAIL_IF(
-        graph->offsets[graph->n] >= IDX_MAX, SL_EMETIS,
+        graph->n >= IDX_MAX || graph->offsets[graph->n] >= IDX_MAX, SL_EMETIS,
         "METIS was built with integers of %d bits, too few for the graph of the clusters; try --partition random",
         IDXTYPEWIDTH);
     SL_CHECK(fill_clusters(graph, &problem));

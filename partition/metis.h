@@ -30,7 +30,8 @@ struct sl_cluster_graph {
     uint64_t (*loads)[SL_N_LOADS]; /* by cluster */
 };
 
-/* The same for a graph of clusters: the best of n_tries cuts. parts[n] gets each cluster's part. */
+/* The same for a graph of clusters: the best of n_tries cuts, or of bisections if there are few parts. parts[n] gets
+ * each cluster's part. */
 enum sl_status sl_metis_cut(const struct sl_cluster_graph *graph, uint32_t n_parts, uint32_t n_tries, uint64_t seed,
                             uint32_t *parts);
 

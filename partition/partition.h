@@ -61,7 +61,7 @@ uint32_t sl_partition_pieces(enum sl_partition_method method, uint32_t n_vertice
  *                          Constraints: 1, in-degree, is-train, is-valid; imbalance 3 %; objective: cut.
  *    SL_PARTITION_RANDOM   a permutation by hash, stratified over train, valid, test and rest
  *    SL_PARTITION_NONE     equal ranges of the dataset's order
- *    SL_PARTITION_STREAM   clusters that METIS cuts (partition/stream.h): less time and memory than METIS alone
+ *    SL_PARTITION_STREAM   clusters that METIS cuts (partition/stream.h), for large graphs
  * One part is always the identity. Parts may be empty if n_parts > N. METIS's own output is captured.
  *
  * of_pieces. If METIS is the method, n_parts divides SL_PARTITION_PIECES and the graph has at least

@@ -16,8 +16,8 @@
 #define CLUSTER_PASSES 3 /* over the vertices, or until one in FEW moves */
 #define MOVE_PASSES 4    /* likewise */
 #define FEW 200
-#define CLUSTERS 300        /* at least, */
-#define CLUSTERS_OF_PART 10 /* and at least so many a part */
+#define CLUSTERS 300        /* about the least, */
+#define CLUSTERS_OF_PART 10 /* and of a part */
 #define TRIES 32            /* of METIS, which keeps the best: TRIES / P. Cuts into few parts differ most */
 #define ROOM 1.05           /* of a part, in loads of a mean part */
 
@@ -99,28 +99,65 @@ static void close_clusters(struct clusters *c)
     sl_free(c->edges);
 }
 
-/* Vertex v joins the cluster of most of its neighbours, if that is more than in its own. Returns whether it moved. */
-static bool join(const struct problem *p, uint32_t v, struct clusters *c)
+/* Move vertex v to cluster q, if q has room. Returns whether it moved. */
+static bool put(const struct problem *p, uint32_t v, uint32_t q, struct clusters *c)
 {
     const uint32_t old = c->of[v];
-    uint32_t loads[SL_N_LOADS];
-    uint32_t best = old;
-    loads_of(p, v, loads);
+    const uint64_t edges = p->own->offsets[v + 1] - p->own->offsets[v];
+    if (q == old || c->size[q] >= c->most_vertices || c->edges[q] + edges > c->most_edges) {
+        return false;
+    }
+    c->size[old]--;
+    c->edges[old] -= edges;
+    c->of[v] = q;
+    c->size[q]++;
+    c->edges[q] += edges;
+    return true;
+}
+
+/* Vertex v joins the cluster of most of its neighbours that has room, if they are more than in its own. Returns whether
+ * it moved. */
+static bool join(const struct problem *p, uint32_t v, struct clusters *c)
+{
+    const uint64_t edges = p->own->offsets[v + 1] - p->own->offsets[v];
+    uint32_t best = c->of[v];
     ask_neighbours(p->both, v, c->of, &c->votes);
     for (uint32_t j = 0; j < c->votes.n; j++) {
         const uint32_t q = c->votes.seen[j];
         if (c->votes.count[q] > c->votes.count[best] && c->size[q] < c->most_vertices &&
-            c->edges[q] + loads[1] <= c->most_edges) {
+            c->edges[q] + edges <= c->most_edges) {
             best = q;
         }
     }
     forget(&c->votes);
-    c->size[old]--;
-    c->edges[old] -= loads[1];
-    c->of[v] = best;
-    c->size[best]++;
-    c->edges[best] += loads[1];
-    return best != old;
+    return put(p, v, best, c);
+}
+
+/* Put vertices that are still alone together, if their first neighbours are in one cluster, which has no room for them:
+ * the leaves of a star. Likewise those without neighbours. */
+static enum sl_status gather(const struct problem *p, struct clusters *c)
+{
+    SL_FREED uint32_t *last = NULL; /* by cluster, and behind them for no cluster: the last cluster of such vertices */
+    SL_CHECK(sl_alloc((size_t)p->n_vertices + 1, sizeof *last, "vertices left alone", &last));
+    memset(last, 0xff, ((size_t)p->n_vertices + 1) * sizeof *last);
+    for (uint32_t v = 0; v < p->n_vertices; v++) {
+        const uint64_t end = p->both->offsets[v + 1];
+        uint64_t i = p->both->offsets[v];
+        uint32_t beside = p->n_vertices;
+        if (c->size[c->of[v]] > 1) {
+            continue;
+        }
+        while (i < end && p->both->sources[i] == v) {
+            i++;
+        }
+        if (i < end) {
+            beside = c->of[p->both->sources[i]];
+        }
+        if (last[beside] == UINT32_MAX || !put(p, v, last[beside], c)) {
+            last[beside] = c->of[v];
+        }
+    }
+    return SL_OK;
 }
 
 /* Number the clusters that have vertices, in the order of their first. Returns how many there are. */
@@ -161,6 +198,7 @@ static enum sl_status find_clusters(const struct problem *p, uint32_t *of, uint3
             moved += join(p, v, &c);
         }
     }
+    SL_CHECK(gather(p, &c));
     *n_out = renumber(n, &c);
     return SL_OK;
 }

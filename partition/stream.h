@@ -3,8 +3,8 @@
  *
  * Cut a graph that METIS has no memory or no integers for. Vertices join the cluster of most of their neighbours (label
  * propagation; Raghavan et al. 2007; with a limit of the clusters' sizes: Meyerhenke, Sanders, Schulz 2014). METIS cuts
- * the graph of the clusters. Then single vertices move to the part of most of their neighbours. Each pass reads the
- * in-neighbour lists once, in the order of the ids.
+ * the graph of the clusters. Then single vertices move to the part of most of their neighbours. A pass reads each list
+ * once.
  */
 #ifndef SL_PARTITION_STREAM_H
 #define SL_PARTITION_STREAM_H
@@ -16,9 +16,10 @@
 /* Cut the dataset's graph into n_parts parts. Vertices, in-degrees, training and validation vertices are balanced to
  * 5 % where a move can do it, and few edges are cut. parts[N] gets each vertex's part. Parts may be empty.
  *
- * Memory: 17 bytes a vertex and the graph of the clusters; if the dataset's graph is directed, its union with its
- * reverse, too. Equal seeds give equal parts. Not thread safe, as sl_metis_partition. SL_EMETIS: METIS failed.
- * SL_ENOMEM. */
+ * Memory: 21 bytes a vertex and twice the graph of the clusters. If the dataset's graph is not symmetric in edges,
+ * weights and relations, its union with its reverse is made first, which takes 24 bytes an edge.
+ *
+ * Equal seeds give equal parts. Not thread safe, as sl_metis_partition. SL_EMETIS: METIS failed. SL_ENOMEM. */
 enum sl_status sl_stream_partition(const struct sl_dataset *dataset, uint32_t n_parts, uint64_t seed, uint32_t *parts);
 
 #endif

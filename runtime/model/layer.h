@@ -200,10 +200,10 @@ struct sl_layer_kind {
     /* If the kind derives: the parameter of SL_SHAPE_DERIVED or SL_SHAPE_EDGE_PRODUCTS. It is not trained: its value is
      * computed once a step from the trained parameters. */
     int derived;
-    /* The trained parameter whose gradient has a term of the derived one's besides its partial gradients; 0: none. */
-    int also_derived;
     /* The same of SL_SHAPE_EDGE_SCORES; 0: none. */
     int derived_scores;
+    /* The trained parameter whose gradient has a term of the derived one's besides its partial gradients; 0: none. */
+    int also_derived;
     /* The sum over in-neighbours (runtime/model/sums.h). NULL: the layer does not aggregate. */
     const struct sl_sum_kind *sum;
     /* No activation follows. */

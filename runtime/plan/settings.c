@@ -301,7 +301,7 @@ static const struct sl_option options[] = {
     {.name = "partition", .group = "minibatch", .programs = COOP, .kind = SL_OPTION_CHOICE, .offset = FIELD(partition),
      .choices = "metis,random,none,stream", .initial = "metis",
      .help = "How the graph is cut into parts, one per PE of a group. none: equal ranges of the dataset's order. "
-             "stream: METIS cuts clusters of vertices, which takes less time and memory"},
+             "stream: METIS cuts clusters of vertices, for large graphs"},
 
     {.name = "stages", .group = "pipeline", .kind = SL_OPTION_U32, .offset = FIELD(stages), .min = 1,
      .max = SL_MAX_LAYERS, .shown = "2, but 1 with one layer", .argument = "N",
@@ -348,7 +348,7 @@ static const struct sl_option options[] = {
     {.name = "partition", .group = "pipeline", .programs = PIPE, .kind = SL_OPTION_CHOICE, .offset = FIELD(partition),
      .choices = "metis,random,none,stream", .initial = "metis",
      .help = "How the graph is cut into chunks. none: equal ranges of the dataset's order. "
-             "stream: METIS cuts clusters of vertices, which takes less time and memory"},
+             "stream: METIS cuts clusters of vertices, for large graphs"},
 
     {.name = "sync", .group = "gradients", .kind = SL_OPTION_CHOICE, .offset = FIELD(sync),
      .choices = "allreduce,dissemination,cube", .initial = "allreduce",

@@ -154,8 +154,8 @@ static void train_layer(const struct basis *b, uint32_t i, struct rows *sum)
     const struct sl_settings *s = b->settings;
     const struct sl_layer *layer = &b->model.layer[i];
     const double n_pes = s->group_size;
-    const bool cuts = s->partition == SL_PARTITION_METIS || s->partition == SL_PARTITION_STREAM;
-    const double cut = (1 - 1 / n_pes) / (cuts ? 2 : 1);
+    const bool few = s->partition == SL_PARTITION_METIS || s->partition == SL_PARTITION_STREAM;
+    const double cut = (1 - 1 / n_pes) / (few ? 2 : 1);
     const double small = if_so(!b->pipe, b->share * s->pes * s->chunks * SL_KEPT_BYTES);
     double back = 0;
     for (int role = 0; role < SL_N_ROLES; role++) {
@@ -298,7 +298,8 @@ static double sample_bytes(const struct basis *b)
 /* ---- one process, one GPU ---- */
 
 /* A rank that reads its share from a cache has little of the loaded dataset in memory at a time. METIS has 14 numbers
- * of an edge: the graph, and coarser graphs with weights. */
+ * of an edge: the graph, and coarser graphs with weights. The union of a directed graph and its reverse, which `stream`
+ * cuts, takes 6 while it is made. */
 uint64_t sl_memory_need(const struct sl_settings *s, const struct sl_dataset *dataset, const struct sl_plan *plan,
                         uint32_t n_workers, bool cuts)
 {
@@ -307,7 +308,9 @@ uint64_t sl_memory_need(const struct sl_settings *s, const struct sl_dataset *da
     struct basis b;
     find_basis(s, dataset, ranks || s->gpus > 0, &b);
     double loaded = graph_bytes(&b, b.n, b.n_edges) + feature_bytes(&b, b.n);
-    const double metis = if_so(cuts, 14 * sizeof(sl_vertex) * b.n_edges);
+    const bool streams = s->partition == SL_PARTITION_STREAM;
+    const double numbers = if_so(cuts && !streams, 14) + if_so(cuts && streams && s->directed, 6);
+    const double cutting = numbers * sizeof(sl_vertex) * b.n_edges;
     b.in_hand = 2.0 * n_workers * (1 << SL_EVALUATE_SHIFT); /* in work, and the next chunk */
     if (ranks) {
         process += MESSAGE_BYTES + b.n * 12 * sizeof(sl_vertex); /* ids of all, lists of the halo */
@@ -322,7 +325,7 @@ uint64_t sl_memory_need(const struct sl_settings *s, const struct sl_dataset *da
     const double cache = if_so(s->feature_cache != SL_FEATURE_CACHE_AUTO, b.n_own * fmin(s->feature_cache, b.n));
     const double data = graph_bytes(&b, b.n, b.n_edges) + feature_bytes(&b, b.n + cache);
     const double work = data + sample_bytes(&b) + fmax(training, rows.evaluation) + kept;
-    return (uint64_t)(process + model_bytes(&b) + fmax(loaded + fmax(data, metis), work));
+    return (uint64_t)(process + model_bytes(&b) + fmax(loaded + fmax(data, cutting), work));
 }
 
 struct sl_gpu_need sl_memory_need_gpu(const struct sl_settings *settings, const struct sl_dataset *dataset,

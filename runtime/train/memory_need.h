@@ -13,7 +13,7 @@
 /* The peak of a process: its tables and model, and the larger of two phases: the dataset as loaded, and training with
  * evaluation. tests/whole/test_memory_peak.c compares it with measured peaks. Buffers for reading a dataset's text are
  * freed earlier and not counted.
- * plan: with several ranks, the estimate is for one. NULL: for one process. cuts: METIS cuts the graph in this run. */
+ * plan: with several ranks, the estimate is for one. NULL: for one process. cuts: this run cuts the graph. */
 uint64_t sl_memory_need(const struct sl_settings *settings, const struct sl_dataset *dataset,
                         const struct sl_plan *plan, uint32_t n_workers, bool cuts);
 

@@ -302,7 +302,7 @@ static enum sl_status check_space(const struct sl_session *t)
     return SL_OK;
 }
 
-/* Estimate the memory, and check that it is there. cuts: METIS cuts the graph in this run. */
+/* Estimate the memory, and check that it is there. cuts: the graph is cut in this run. */
 static enum sl_status check_memory(struct sl_session *t, bool cuts)
 {
     uint64_t found = t->machine.topology.memory_bytes;
@@ -346,15 +346,16 @@ static enum sl_status make_partition(struct sl_session *t, const bool *held)
     if (!sl_model_reads_relations(s)) {
         used.graph.relations = NULL;
     }
+    const bool cuts = (method == SL_PARTITION_METIS || method == SL_PARTITION_STREAM) && n > 1;
     sl_option_choice_name(sl_option_find(sl_settings_table_of(s), "partition"), s->partition, name, sizeof name);
     snprintf(stem, sizeof stem, "%s-%u%s", name, n, s->epochs > 0 ? "" : "-unsplit");
     if (!t->given) {
         SL_CHECK(sl_dataset_cache_file(&options, stem, &file));
-    } else if ((method == SL_PARTITION_METIS || method == SL_PARTITION_STREAM) && n > 1) {
+    } else if (cuts) {
         uint64_t key = sl_cache_parts_key(dataset, (int)method, n, s->seed);
         SL_CHECK(sl_dataset_cache_file_of_arrays(s->cache, key, dataset->graph.n_vertices, stem, &file));
     }
-    SL_CHECK(check_memory(t, method == SL_PARTITION_METIS && n > 1 && (file == NULL || access(file, R_OK) != 0)));
+    SL_CHECK(check_memory(t, cuts && (file == NULL || access(file, R_OK) != 0)));
     const struct sl_partition_rule rule = {method, s->group_size, s->seed, file, held, whole};
     return sl_partition_make(dataset, &rule, &t->partition);
 }

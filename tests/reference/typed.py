@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 # Copyright (c) 2026 the Starling authors
-"""Write typed_*.json, weighted_typed_*.json and edges_*.json and added_*.json beside this file: rgcn, rgcn with bases and rgat on a small
+"""Write typed_*.json, weighted_typed_*.json and edges_*.json beside this file: rgcn, rgcn with bases and rgat on a small
 graph with relations, some with dense layers behind (DENSE), sage, rgcn and rgat with features of edges, and PyTorch's
-figures in double. A file may have a further case, with members in place of the file's (PARTS). Needs torch; the tests do
-not.
+figures in double. A file may have a further case, with members in place of the file's (PARTS). Needs torch;
+the tests do not.
 
 The layers are checked against PyTorch Geometric's RGCNConv and GATConv, if they are installed. With weights of edges,
 rgcn divides the weighted sum by the number of in-neighbours of the relation, and rgat multiplies after the softmax, as
@@ -19,8 +19,9 @@ from torch.nn.functional import cross_entropy, leaky_relu
 N, WIDTHS, RELATIONS, BASES, HEADS, EDGE = 24, (5, 8, 3), 4, 2, 2, 3
 LR, DECAY = 0.05, 0.01
 DENSE = {"typed_bases": 2, "typed_rgat_single": 1}  # by case, their number
-ADDED = ("added_rgcn", "added_sage")  # a message is the row plus the features of the edge times the encoder's matrix
-PARTS = {"weighted_typed_rgat": "edges"}  # of another seed, so that no gradient is a difference of large numbers
+# edges: of another seed, so that no gradient is a difference of large numbers. added: a message is the row plus the
+# features of the edge times the encoder's matrix.
+PARTS = {"weighted_typed_rgat": "edges", "edges_rgcn": "added", "edges_sage": "added"}
 
 
 def make_edges(r):
@@ -172,9 +173,8 @@ features = all_features = torch.randn(len(edges), EDGE, generator=torch.Generato
 # Graphs with one relation, last: the layers read RELATIONS.
 cases = [("typed_" + model, model, edges, ones, None) for model in ("rgcn", "bases", "rgat")]
 cases += [("weighted_typed_" + model, model, edges, some, None) for model in ("rgcn", "bases", "rgat")]
-cases += [("edges_rgcn", "rgcn", edges, some, features), ("added_rgcn", "rgcn", edges, some, features),
-          ("typed_rgat_single", "rgat", None, ones, None), ("edges_sage", "rgcn", None, ones, features),
-          ("added_sage", "rgcn", None, ones, features)]
+cases += [("edges_rgcn", "rgcn", edges, some, features), ("typed_rgat_single", "rgat", None, ones, None),
+          ("edges_sage", "rgcn", None, ones, features)]
 for name, model, kept, weights, features in cases:
     if kept is None:
         RELATIONS, kept = 1, [(u, v, 0) for u, v, k in edges if k == 0]
@@ -188,17 +188,20 @@ for name, model, kept, weights, features in cases:
                "edges_src_dst": [e[:2] for e in kept], "edge_relations": [e[2] for e in kept], "features": x.tolist(),
                "labels": labels, "train": train, "options": options,
                **run(model, x, torch.tensor(labels), torch.tensor(train), torch.tensor(kept), weights, features,
-                     DENSE.get(name, 0), added=name in ADDED)}
+                     DENSE.get(name, 0))}
     if name in PARTS:
-        part = run(model, x, torch.tensor(labels), torch.tensor(train), torch.tensor(kept), weights, all_features, 0, 6)
-        content[PARTS[name]] = {"edge_features": all_features.tolist(), **part}
+        added = PARTS[name] == "added"
+        of = features if added else all_features
+        part = run(model, x, torch.tensor(labels), torch.tensor(train), torch.tensor(kept), weights, of, 0,
+                   3 if added else 6, added)
+        if added:
+            part["options"] = {**options, "edge_features": "add"}
+        content[PARTS[name]] = {"edge_features": of.tolist(), **part}
     if weights is some:
         content["edge_weights"] = weights.tolist()
     if features is not None:
         content["edge_features"] = features.tolist()
-    if name in ADDED:
-        content["options"]["edge_features"] = "add"
-    if name.endswith("_sage"):
+    if name == "edges_sage":
         content["model"] = "sage"
         del content["edge_relations"]
     name = os.path.join(os.path.dirname(os.path.abspath(__file__)), name + ".json")

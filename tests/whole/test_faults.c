@@ -339,6 +339,7 @@ static const struct {
     {false, SMALL "fanout=3,3 batch-size=1 pes=2 partition=random model=rgat heads=2 dataset=%typed"},
     {false,
      SMALL "fanout=3,3 batch-size=1 pes=2 partition=random model=gat heads=2 edge-features=concat dataset=%edged"},
+    {false, SMALL "fanout=3,3 batch-size=1 pes=2 partition=random edge-features=add dataset=%edged"},
     {true, SMALL "chunks=4 stages=2 ways=2 model=resgcn dropout=0.3"},
     {true, SMALL "chunks=4 stages=1 ways=1 model=gcnii recompute epochs=2 history-every=1"},
 };

@@ -267,7 +267,7 @@ TEST(test_edge_weights)
 static const char *const typed[] = {"typed_rgcn",          "typed_bases",         "typed_rgat",
                                     "typed_rgat_single",   "weighted_typed_rgcn", "weighted_typed_bases",
                                     "weighted_typed_rgat", "edges_rgcn",          "edges_sage",
-                                    "added_rgcn",          "added_sage",          "weighted_typed_rgat/edges"};
+                                    "edges_rgcn/added",    "edges_sage/added",    "weighted_typed_rgat/edges"};
 
 /* Other figures than those after steps of Adam to a tolerance below the usual. */
 static void check_closely(size_t n, const char *const *names, double tolerance)

@@ -161,7 +161,8 @@ TEST(cuts_without_a_split)
         d.valid.n = 0;
         assert_ok(
             sl_partition_make(&d, &(struct sl_partition_rule){.method = cutting[k], .n_parts = 4, .seed = 1}, &p));
-        assert_true(p.balance[0] < 1.06 && p.balance[1] < 1.06 && p.balance[2] == 1 && p.balance[3] == 1);
+        assert_true(p.balance[0] < 1.05 + 0.01 * k && p.balance[1] < 1.05 + 0.01 * k && p.balance[2] == 1 &&
+                    p.balance[3] == 1);
         assert_true((double)p.n_cut / (double)d.graph.n_edges < 0.5);
     }
 }
@@ -253,6 +254,28 @@ TEST(many_parts)
             assert_properties(&d, &p, n_parts);
         }
     }
+}
+
+/* Leaves of one hub, and vertices alone: no cluster of a hub has room for its leaves. */
+TEST(leaves_and_hermits)
+{
+    enum { N = 20000, LEAVES = 15000 };
+    OWNED(sl_dataset_free) struct sl_dataset d = {0};
+    OWNED(sl_partition_free) struct sl_partition p;
+    sl_vertex *from = malloc(2 * LEAVES * sizeof *from);
+    sl_vertex *to = malloc(2 * LEAVES * sizeof *to);
+    assert_true(from != NULL && to != NULL);
+    for (uint32_t i = 0; i < LEAVES; i++) {
+        from[2 * i] = to[2 * i + 1] = 0;
+        to[2 * i] = from[2 * i + 1] = i + 1;
+    }
+    assert_ok(sl_graph_build(N, 2 * LEAVES, from, to, NULL, true, &d.graph));
+    free(from);
+    free(to);
+    assert_ok(
+        sl_partition_make(&d, &(struct sl_partition_rule){.method = SL_PARTITION_STREAM, .n_parts = 4, .seed = 1}, &p));
+    assert_properties(&d, &p, 4);
+    assert_true(p.balance[0] < 1.5); /* METIS alone: 1.4 */
 }
 
 TEST(refuses_bad_counts)
@@ -525,7 +548,7 @@ TEST(real_arxiv)
         assert_properties(&d, &p, 4);
         n_cut[k] = p.n_cut;
         for (int i = 0; i < 4; i++) {
-            assert_true(p.balance[i] < 1.051);
+            assert_true(p.balance[i] < 1.05 + 0.001 * k);
         }
     }
     assert_true((double)n_cut[0] / (double)d.graph.n_edges < 0.2 && n_cut[1] < n_cut[0]);
