@@ -73,11 +73,16 @@ struct problem {
 };
 enum { IN_TRAIN = 1, IN_VALID = 2 };
 
+static uint64_t in_degree(const struct problem *p, uint32_t v)
+{
+    return p->own->offsets[v + 1] - p->own->offsets[v];
+}
+
 /* What vertex v adds to the loads of its part. */
 static void loads_of(const struct problem *p, uint32_t v, uint32_t out[SL_N_LOADS])
 {
     out[0] = 1;
-    out[1] = (uint32_t)(p->own->offsets[v + 1] - p->own->offsets[v]);
+    out[1] = (uint32_t)in_degree(p, v);
     out[2] = (p->sets[v] & IN_TRAIN) != 0;
     out[3] = (p->sets[v] & IN_VALID) != 0;
 }
@@ -103,7 +108,7 @@ static void close_clusters(struct clusters *c)
 static bool put(const struct problem *p, uint32_t v, uint32_t q, struct clusters *c)
 {
     const uint32_t old = c->of[v];
-    const uint64_t edges = p->own->offsets[v + 1] - p->own->offsets[v];
+    const uint64_t edges = in_degree(p, v);
     if (q == old || c->size[q] >= c->most_vertices || c->edges[q] + edges > c->most_edges) {
         return false;
     }
@@ -119,7 +124,7 @@ static bool put(const struct problem *p, uint32_t v, uint32_t q, struct clusters
  * it moved. */
 static bool join(const struct problem *p, uint32_t v, struct clusters *c)
 {
-    const uint64_t edges = p->own->offsets[v + 1] - p->own->offsets[v];
+    const uint64_t edges = in_degree(p, v);
     uint32_t best = c->of[v];
     ask_neighbours(p->both, v, c->of, &c->votes);
     for (uint32_t j = 0; j < c->votes.n; j++) {
@@ -133,8 +138,8 @@ static bool join(const struct problem *p, uint32_t v, struct clusters *c)
     return put(p, v, best, c);
 }
 
-/* Put vertices that are still alone together, if their first neighbours are in one cluster, which has no room for them:
- * the leaves of a star. Likewise those without neighbours. */
+/* Join vertices that are still alone. Those with their first neighbours in one cluster, as the leaves of a star, form
+ * clusters. So do those without neighbours. */
 static enum sl_status gather(const struct problem *p, struct clusters *c)
 {
     SL_FREED uint32_t *last = NULL; /* by cluster, and behind them for no cluster: the last cluster of such vertices */
@@ -189,7 +194,7 @@ static enum sl_status find_clusters(const struct problem *p, uint32_t *of, uint3
     for (uint32_t v = 0; v < n; v++) {
         of[v] = v;
         c.size[v] = 1;
-        c.edges[v] = p->own->offsets[v + 1] - p->own->offsets[v];
+        c.edges[v] = in_degree(p, v);
     }
     uint32_t moved = n;
     for (int pass = 0; pass < CLUSTER_PASSES && moved > n / FEW; pass++) {
@@ -282,37 +287,39 @@ static void close_moves(struct moves *m)
     sl_free(m->load);
 }
 
-/* Whether part q holds no more than it may of what the vertex has, after it has come. */
-static bool has_room(const struct moves *m, uint32_t q, const uint32_t loads[SL_N_LOADS], bool is_in)
+/* Whether part q has room for a vertex with these loads. Loads of zero need none. */
+static bool has_room(const struct moves *m, uint32_t q, const uint32_t loads[SL_N_LOADS])
 {
     for (int k = 0; k < SL_N_LOADS; k++) {
-        const uint64_t more = is_in ? 0 : loads[k];
-        if (loads[k] > 0 && m->load[q][k] + more > m->most[k]) {
+        if (loads[k] > 0 && m->load[q][k] + loads[k] > m->most[k]) {
             return false;
         }
     }
     return true;
 }
 
-/* Vertex v moves to the part of most of its neighbours that has room; out of a full part, also to one of fewer. */
+/* Vertex v moves to the part that has room and most of its neighbours. It leaves a part that is too full for any part
+ * with neighbours and room. Returns whether it moved. */
 static bool move(const struct problem *p, uint32_t v, struct moves *m)
 {
     const uint32_t old = m->parts[v];
     uint32_t loads[SL_N_LOADS];
     uint32_t best = old;
     loads_of(p, v, loads);
+    for (int k = 0; k < SL_N_LOADS; k++) {
+        m->load[old][k] -= loads[k];
+    }
     ask_neighbours(p->both, v, m->parts, &m->votes);
-    uint32_t most = has_room(m, old, loads, true) ? m->votes.count[old] : 0;
+    uint32_t most = has_room(m, old, loads) ? m->votes.count[old] : 0;
     for (uint32_t j = 0; j < m->votes.n; j++) {
         const uint32_t q = m->votes.seen[j];
-        if (q != old && m->votes.count[q] > most && has_room(m, q, loads, false)) {
+        if (q != old && m->votes.count[q] > most && has_room(m, q, loads)) {
             best = q;
             most = m->votes.count[q];
         }
     }
     forget(&m->votes);
     for (int k = 0; k < SL_N_LOADS; k++) {
-        m->load[old][k] -= loads[k];
         m->load[best][k] += loads[k];
     }
     m->parts[v] = best;
