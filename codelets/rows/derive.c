@@ -167,6 +167,43 @@ SL_LAUNCHER(sl_derive_scores_backward, const struct sl_derive_attention *a, cons
     return SL_OK;
 }
 
+/* Row j of OUT: head k of row f of the matrix of relation r. */
+SL_KERNEL spread(struct sl_derive_attention a, sl_real *out)
+{
+    const uint32_t width = a.n_columns / a.n_heads;
+    for (uint64_t j = sl_warp(); j < (uint64_t)a.n_slabs * a.n_heads * a.n_rows; j += sl_n_warps()) {
+        const uint64_t r = j / a.n_rows / a.n_heads;
+        const uint32_t k = (uint32_t)(j / a.n_rows % a.n_heads);
+        const sl_real *restrict row = a.w + (j % a.n_rows * a.n_slabs + r) * a.n_columns;
+        for (uint32_t c = sl_lane(); c < a.n_columns; c += SL_WARP) {
+            out[j * a.n_columns + c] = c / width == k ? row[c] : 0;
+        }
+    }
+}
+
+SL_LAUNCHER(sl_derive_spread, const struct sl_derive_attention *a, sl_real *out)
+{
+    return SL_LAUNCH("sl_derive_spread", sl_warp_blocks((uint64_t)a->n_slabs * a->n_heads * a->n_rows), spread, *a,
+                     out);
+}
+
+SL_KERNEL backward_spread(struct sl_derive_attention a, const sl_real *gout, sl_real *gw)
+{
+    const uint32_t width = a.n_columns / a.n_heads;
+    for (uint64_t i = sl_warp(); i < (uint64_t)a.n_rows * a.n_slabs; i += sl_n_warps()) {
+        const uint64_t slab = i % a.n_slabs * a.n_heads * a.n_rows + i / a.n_slabs;
+        for (uint32_t c = sl_lane(); c < a.n_columns; c += SL_WARP) {
+            gw[i * a.n_columns + c] += gout[(slab + (uint64_t)(c / width) * a.n_rows) * a.n_columns + c];
+        }
+    }
+}
+
+SL_LAUNCHER(sl_derive_spread_backward, const struct sl_derive_attention *a, const sl_real *gout, sl_real *gw)
+{
+    return SL_LAUNCH("sl_derive_spread_backward", sl_warp_blocks((uint64_t)a->n_rows * a->n_slabs), backward_spread, *a,
+                     gout, gw);
+}
+
 /* to += factor * from, along n numbers. */
 SL_DEVICE void add_scaled(uint32_t n, sl_real factor, const sl_real *restrict from, sl_real *restrict to)
 {
@@ -325,6 +362,35 @@ static struct sl_operation scores_backward_op = {
              {"gsrc", STARPU_W, offsetof(struct attention, gsrc), "1 x H"}},
 };
 
+static enum sl_status spread_out(const void *view, const void *stream)
+{
+    const struct attention *v = view;
+    const struct sl_derive_attention a = attention_of(v);
+    return SL_RUN(stream, sl_derive_spread, &a, v->out.data);
+}
+
+static enum sl_status spread_backward(const void *view, const void *stream)
+{
+    const struct attention *v = view;
+    const struct sl_derive_attention a = attention_of(v);
+    return SL_RUN(stream, sl_derive_spread_backward, &a, v->out.data, v->gw.data);
+}
+
+static struct sl_operation spread_op = {
+    SL_HISTORY_OPERATION(spread_op, "sl_derive_spread", SL_STAGE_DENSE),
+    SL_BODY(spread_out, struct attention),
+    .role = {{"w", STARPU_R, offsetof(struct attention, w), "F x ?"},
+             {"out", STARPU_W, offsetof(struct attention, out), "? x ?"}},
+};
+
+static struct sl_operation spread_backward_op = {
+    SL_HISTORY_OPERATION(spread_backward_op, "sl_derive_spread_backward", SL_STAGE_SYNC),
+    SL_BODY(spread_backward, struct attention),
+    .role = {{"w", STARPU_R, offsetof(struct attention, w), "F x N"},
+             {"gout", STARPU_R, offsetof(struct attention, out), "? x ?"},
+             {"gw", STARPU_RW, offsetof(struct attention, gw), "F x N"}},
+};
+
 /* The forward has OUT; the backward has its gradient GOUT, and the other gradients. */
 struct encoded {
     struct sl_task_args head;
@@ -388,7 +454,7 @@ enum sl_status sl_derive_identity_submit(const struct sl_task_args *head, double
     return sl_view_submit(&identity_op, &v, SL_PRIORITY_COMPUTE);
 }
 
-/* out: OUT, or its gradient. */
+/* out: OUT or V, or its gradient. */
 static struct attention view_of(const struct sl_task_args *head, const struct sl_derive_attention_layer *layer,
                                 starpu_data_handle_t out)
 {
@@ -399,9 +465,7 @@ static struct attention view_of(const struct sl_task_args *head, const struct sl
                           .out = sl_matrix_of(out),
                           .n_heads = layer->n_heads,
                           .n_slabs = layer->n_slabs};
-    const uint32_t n_heads = layer->n_slabs * layer->n_heads;
-    assert(n_heads != 0 && v.w.n_columns % n_heads == 0);
-    assert(v.out.n_columns == (layer->dst != NULL ? v.w.n_columns + 2 * n_heads : v.w.n_rows * n_heads));
+    assert(v.n_slabs * v.n_heads != 0 && v.w.n_columns % (v.n_slabs * v.n_heads) == 0);
     v.head.work = 4 * sl_matrix_entries(&v.w); /* flops */
     return v;
 }
@@ -410,6 +474,7 @@ enum sl_status sl_derive_attention_submit(const struct sl_task_args *head,
                                           const struct sl_derive_attention_layer *layer, starpu_data_handle_t out)
 {
     struct attention v = view_of(head, layer, out);
+    assert(v.out.n_columns == v.w.n_columns + 2 * v.n_slabs * v.n_heads);
     return sl_view_submit(&attention_op, &v, SL_PRIORITY_COMPUTE);
 }
 
@@ -419,6 +484,7 @@ enum sl_status sl_derive_attention_backward_submit(const struct sl_task_args *he
                                                    starpu_data_handle_t gsrc, starpu_data_handle_t gdst)
 {
     struct attention v = view_of(head, layer, gout);
+    assert(v.out.n_columns == v.w.n_columns + 2 * v.n_slabs * v.n_heads);
     v.gw = sl_matrix_of(gw);
     v.gsrc = sl_matrix_of(gsrc);
     v.gdst = sl_matrix_of(gdst);
@@ -429,6 +495,7 @@ enum sl_status sl_derive_scores_submit(const struct sl_task_args *head, const st
                                        starpu_data_handle_t v)
 {
     struct attention view = view_of(head, layer, v);
+    assert(view.out.n_columns == view.w.n_rows * view.n_heads);
     return sl_view_submit(&scores_op, &view, SL_PRIORITY_COMPUTE);
 }
 
@@ -437,9 +504,33 @@ enum sl_status sl_derive_scores_backward_submit(const struct sl_task_args *head,
                                                 starpu_data_handle_t gw, starpu_data_handle_t gsrc)
 {
     struct attention v = view_of(head, layer, gv);
+    assert(v.out.n_columns == v.w.n_rows * v.n_heads);
     v.gw = sl_matrix_of(gw);
     v.gsrc = sl_matrix_of(gsrc);
     return sl_view_submit(&scores_backward_op, &v, SL_PRIORITY_COMPUTE);
+}
+
+static bool is_spread(const struct attention *v)
+{
+    return v->out.n_rows == v->n_slabs * v->n_heads * v->w.n_rows && v->out.n_columns * v->n_slabs == v->w.n_columns;
+}
+
+enum sl_status sl_derive_spread_submit(const struct sl_task_args *head, const struct sl_derive_attention_layer *layer,
+                                       starpu_data_handle_t out)
+{
+    struct attention v = view_of(head, layer, out);
+    assert(is_spread(&v));
+    return sl_view_submit(&spread_op, &v, SL_PRIORITY_COMPUTE);
+}
+
+enum sl_status sl_derive_spread_backward_submit(const struct sl_task_args *head,
+                                                const struct sl_derive_attention_layer *layer,
+                                                starpu_data_handle_t gout, starpu_data_handle_t gw)
+{
+    struct attention v = view_of(head, layer, gout);
+    assert(is_spread(&v));
+    v.gw = sl_matrix_of(gw);
+    return sl_view_submit(&spread_backward_op, &v, SL_PRIORITY_COMPUTE);
 }
 
 /* out: OUT, or its gradient. */

@@ -23,11 +23,16 @@
  *   R relations of K heads are RK heads: the W_r and the src_r stand side by side
  *     backward, k = c / D               GW[f, c] = GV[k, f] src[c],  GSRC[c] = sum_f GV[k, f] W[f, c]
  *
+ *   spread (features of edges in messages, attend.h): OUT [RKF x H] of W [F x RH] has a row for each relation, head and
+ *   row of W: the head's columns of the row, and zeros. So the product of a row of OUT's height, F columns for each
+ *   relation and head, with OUT multiplies each by the head's columns of its relation's matrix
+ *     backward, k = c / D               GW[f, r H + c] += GOUT[(r K + k) F + f, c]
+ *
  *   encoded (features of edges that are added to rows): OUT_r = E_r W_r for each of R relations. E [RF x N] and OUT
  *   [RF x H] have the R matrices one above the other; W [RN x H] too, or W [N x RH] has them side by side
  *     backward                          GE_r = GOUT_r W_r^T,  GW_r += E_r^T GOUT_r
  *
- * All matrices are row-major. Gradients are overwritten, but for GW of encoded features, which are added to.
+ * All matrices are row-major. Gradients are overwritten, but for GW of spread and encoded, which are added to.
  */
 #ifndef SL_CODELETS_DERIVE_H
 #define SL_CODELETS_DERIVE_H
@@ -67,6 +72,13 @@ SL_DECLARE_LAUNCHER(enum sl_status, sl_derive_scores, const struct sl_derive_att
 SL_DECLARE_LAUNCHER(enum sl_status, sl_derive_scores_backward, const struct sl_derive_attention *a, const sl_real *gv,
                     sl_real *gw_out, sl_real *gsrc_out);
 
+/* out [RKF x H]. Of a, src and dst are not read, here and below. */
+SL_DECLARE_LAUNCHER(enum sl_status, sl_derive_spread, const struct sl_derive_attention *a, sl_real *out);
+
+/* gout [RKF x H]. Adds to gw [F x RH]. */
+SL_DECLARE_LAUNCHER(enum sl_status, sl_derive_spread_backward, const struct sl_derive_attention *a, const sl_real *gout,
+                    sl_real *gw);
+
 struct sl_derive_encoded {
     uint32_t n_slabs; /* R >= 1 */
     uint32_t n_rows;  /* F */
@@ -95,7 +107,7 @@ struct sl_derive_attention_layer {
     uint32_t n_heads;              /* K */
     uint32_t n_slabs;              /* R */
     starpu_data_handle_t w;        /* F x RH */
-    starpu_data_handle_t src, dst; /* 1 x RH; scores have no dst */
+    starpu_data_handle_t src, dst; /* 1 x RH; scores have no dst, spread has neither */
 };
 
 /* out: [F x R(H + 2 K)]. */
@@ -117,6 +129,15 @@ enum sl_status sl_derive_scores_submit(const struct sl_task_args *head, const st
 enum sl_status sl_derive_scores_backward_submit(const struct sl_task_args *head,
                                                 const struct sl_derive_attention_layer *layer, starpu_data_handle_t gv,
                                                 starpu_data_handle_t gw, starpu_data_handle_t gsrc);
+
+/* out: [RKF x H]. */
+enum sl_status sl_derive_spread_submit(const struct sl_task_args *head, const struct sl_derive_attention_layer *layer,
+                                       starpu_data_handle_t out);
+
+/* gout [RKF x H]; gw [F x RH], which has a value already. */
+enum sl_status sl_derive_spread_backward_submit(const struct sl_task_args *head,
+                                                const struct sl_derive_attention_layer *layer,
+                                                starpu_data_handle_t gout, starpu_data_handle_t gw);
 
 /* Parameters of one layer, read only. */
 struct sl_derive_encoded_layer {

@@ -104,19 +104,20 @@ SL_INLINE void weigh(uint32_t n_heads, const sl_real *restrict el, const sl_real
     }
 }
 
-/* A term: the slab of a source, and what its edge brings. features NULL: none. v: of the relation. */
+/* A term: the slab of a source, and what its edge brings. features NULL: none. v: of the relation. gs: of the
+ * destination and the relation; NULL: the message has no features. */
 struct term {
     const void *row;
     struct edge edge;
     const struct sl_edge_scores *scores;
-    const sl_real *features, *v;
+    const sl_real *features, *v, *gs;
 };
 
 /* The term of edge e, by relation r. */
 SL_INLINE struct term term_of(struct sl_heads heads, const void *row, struct edge edge,
                               const struct sl_edge_scores *scores, uint32_t r, uint64_t e)
 {
-    struct term term = {row, edge, scores, NULL, NULL};
+    struct term term = {row, edge, scores, NULL, NULL, NULL};
     if (scores != NULL) {
         term.features = scores->table + (size_t)scores->rows[e] * scores->n_columns;
         term.v = scores->v + (size_t)r * heads.n_heads * scores->n_columns;
@@ -127,7 +128,7 @@ SL_INLINE struct term term_of(struct sl_heads heads, const void *row, struct edg
 /* The same of a destination itself. */
 SL_INLINE struct term own_term(const void *row)
 {
-    return (struct term){row, plain_edge, NULL, NULL, NULL};
+    return (struct term){row, plain_edge, NULL, NULL, NULL, NULL};
 }
 
 /* el of a term's row, and the score of its edge. */
@@ -153,16 +154,27 @@ SL_INLINE void weigh_edge(uint32_t n_heads, const struct term *term, sl_real *we
     }
 }
 
-/* da of a head: the product of gz and the term's row, times the weight of its edge. */
+/* da of a head: the product of gz and the message, times the weight of its edge. */
 SL_INLINE sl_real da_of(enum sl_dtype dtype, uint32_t width, uint32_t k, const sl_real *gz, const struct term *term)
 {
     const sl_real w = term->edge.w == NULL ? 1 : (sl_real)*term->edge.w;
-    return w * sl_dot(dtype, width, gz + k * width, term->row, k * width);
+    sl_real da = sl_dot(dtype, width, gz + k * width, term->row, k * width);
+    if (term->gs != NULL) {
+        const uint32_t n = term->scores->n_columns;
+        da += sl_row_dot(n, term->gs + (size_t)k * n, term->features);
+    }
+    return w * da;
 }
 
 /* ---- kernels, CPU: by destination ---- */
 
 #define KEPT 64 /* edges of a list whose rows are looked up once */
+
+/* Row i of consecutive rows of U. */
+SL_INLINE const void *row_of(enum sl_dtype dtype, const void *u, uint32_t i, uint32_t n_columns)
+{
+    return (const char *)u + sl_dtype_bytes(dtype, (size_t)i * n_columns);
+}
 
 /* Slab r of a row of U. */
 SL_INLINE const void *slab_of(enum sl_dtype dtype, struct sl_heads heads, const void *row, uint32_t r)
@@ -206,16 +218,35 @@ SL_INLINE struct walk walk_of(const struct attended *rows)
 /* The edges of one destination, or its edges of one relation. */
 struct list {
     uint64_t first, end;
-    uint32_t relation;
+    uint32_t destination, relation;
     const void *self; /* the destination's slab */
     const void *kept[KEPT];
 };
 
-/* The list of relation r, of a destination whose row is `own`: it begins with edge `begin`. Without relations: all
- * edges. */
-SL_INLINE void take_list(enum sl_dtype dtype, const struct attended *rows, const void *own, uint32_t r, uint64_t begin,
+/* Entries of S, or of GS, of a list. */
+SL_INLINE size_t features_at(const struct attended *rows, const struct list *list)
+{
+    return ((size_t)list->destination * sl_heads_slabs(rows->heads) + list->relation) * rows->heads.n_heads *
+           rows->edges.scores->n_columns;
+}
+
+/* S of a list, cleared. NULL: messages have no features. */
+SL_INLINE sl_real *clear_features(const struct attended *rows, const struct list *list)
+{
+    const struct sl_edge_scores *scores = rows->edges.scores;
+    if (scores == NULL || scores->s == NULL) {
+        return NULL;
+    }
+    return memset(scores->s + features_at(rows, list), 0,
+                  (size_t)rows->heads.n_heads * scores->n_columns * sizeof *scores->s);
+}
+
+/* The list of relation r, of destination d: it begins with edge `begin`. Without relations: all edges. */
+SL_INLINE void take_list(enum sl_dtype dtype, const struct attended *rows, uint32_t d, uint32_t r, uint64_t begin,
                          uint64_t end, struct list *list)
 {
+    const void *own = row_of(dtype, rows->self, d, sl_heads_row(rows->heads));
+    list->destination = d;
     list->relation = r;
     list->self = slab_of(dtype, rows->heads, own, r);
     list->first = begin;
@@ -244,8 +275,12 @@ SL_INLINE struct term edge_term(enum sl_dtype dtype, const struct walk *walk, co
 {
     const struct sl_edges *edges = &walk->rows->edges;
     const void *row = e - list->first < KEPT ? list->kept[e - list->first] : source_row(dtype, walk->rows, e);
-    return term_of(walk->rows->heads, row == list->self && walk->rows->heads.n_relations == 0 ? NULL : row,
-                   edge_at(edges->edge_weights, edges->shares, e), edges->scores, list->relation, e);
+    struct term term = term_of(walk->rows->heads, row == list->self && walk->rows->heads.n_relations == 0 ? NULL : row,
+                               edge_at(edges->edge_weights, edges->shares, e), edges->scores, list->relation, e);
+    if (edges->scores != NULL && edges->scores->gs != NULL) {
+        term.gs = edges->scores->gs + features_at(walk->rows, list);
+    }
+    return term;
 }
 
 /* First walk over a list that is not empty. top: the largest el of each head, with the score of its edge. */
@@ -311,24 +346,29 @@ SL_INLINE void sum_scores(enum sl_dtype dtype, struct walk *walk, struct list *l
     }
 }
 
-/* z += the row of a term, weighted. */
+/* z += the row of a term, weighted; s, unless it is NULL, += its features likewise. */
 SL_INLINE void add_row(enum sl_dtype dtype, struct sl_heads heads, const struct term *term, const sl_real *er,
-                       const sl_real *lse, struct batch *batch, sl_real *z)
+                       const sl_real *lse, struct batch *batch, sl_real *z, sl_real *s)
 {
     sl_real room[SL_MAX_HEADS];
     sl_real weight[SL_MAX_HEADS];
     weigh(heads.n_heads, scores_of(dtype, heads, term, room), er, term->edge.bonus, lse, weight);
     weigh_edge(heads.n_heads, term, weight);
     add_to_batch(dtype, batch, heads, term->row, weight, z);
+    for (uint32_t k = 0; s != NULL && k < heads.n_heads; k++) {
+        const uint32_t n = term->scores->n_columns;
+        sl_add_row(SL_DTYPE_REAL, n, s + (size_t)k * n, term->features, 0, weight[k]);
+    }
 }
 
-/* lse of a list, and z += its rows. */
+/* lse of a list, its features in S, and z += its rows. */
 SL_INLINE void attend_list(enum sl_dtype dtype, struct walk *walk, struct list *list, sl_real *z, sl_real *lse)
 {
     const struct sl_heads heads = walk->rows->heads;
     sl_real room[SL_MAX_HEADS];
     const sl_real *er = er_of(dtype, heads, list->self, room);
     struct batch batch;
+    sl_real *s = clear_features(walk->rows, list);
     batch.n = 0;
     if (is_empty(heads, list)) {
         memset(lse, 0, heads.n_heads * sizeof *lse);
@@ -337,21 +377,15 @@ SL_INLINE void attend_list(enum sl_dtype dtype, struct walk *walk, struct list *
     sum_scores(dtype, walk, list, lse);
     if (heads.n_relations == 0) {
         const struct term own = own_term(list->self);
-        add_row(dtype, heads, &own, er, lse, &batch, z);
+        add_row(dtype, heads, &own, er, lse, &batch, z, NULL);
     }
     for (uint64_t e = list->first; e < list->end; e++) {
         const struct term term = edge_term(dtype, walk, list, e);
         if (term.row != NULL) {
-            add_row(dtype, heads, &term, er, lse, &batch, z);
+            add_row(dtype, heads, &term, er, lse, &batch, z, s);
         }
     }
     add_batch(dtype, &batch, heads, z);
-}
-
-/* Row i of consecutive rows of U. */
-SL_INLINE const void *row_of(enum sl_dtype dtype, const void *u, uint32_t i, uint32_t n_columns)
-{
-    return (const char *)u + sl_dtype_bytes(dtype, (size_t)i * n_columns);
 }
 
 SL_INLINE void attend_block(enum sl_dtype dtype, const struct attended *rows, int beta, sl_real *z_out,
@@ -364,10 +398,9 @@ SL_INLINE void attend_block(enum sl_dtype dtype, const struct attended *rows, in
         memset(z_out, 0, (size_t)rows->edges.n_rows * heads.n_columns * sizeof *z_out);
     }
     for (uint32_t d = 0; d < rows->edges.n_rows; d++) {
-        const void *own = row_of(dtype, rows->self, d, sl_heads_row(heads));
         uint64_t e = bound_of(rows, d);
         for (uint32_t r = 0; r < sl_heads_slabs(heads); r++, lse_out += heads.n_heads) {
-            take_list(dtype, rows, own, r, e, bound_of(rows, d + 1), &list);
+            take_list(dtype, rows, d, r, e, bound_of(rows, d + 1), &list);
             attend_list(dtype, &walk, &list, z_out + (size_t)d * heads.n_columns, lse_out);
             e = list.end;
         }
@@ -386,9 +419,11 @@ SL_CLONES void sl_attend_forward_cpu(struct sl_heads heads, const struct sl_edge
 
 #define TILE 64 /* columns of a head summed at a time */
 
-/* Columns of one head: the sum of the exponentials, and the rows weighted by them and by the edges. */
+/* Columns of one head: the sum of the exponentials, and the rows, or the features, weighted by them and by the
+ * edges. */
 struct tile {
     uint32_t head, first, n_columns;
+    bool of_features;
     sl_real er, top;
     double sum;
     double row[TILE];
@@ -405,14 +440,17 @@ SL_INLINE void add_to_tile(enum sl_dtype dtype, struct sl_heads heads, const str
     const double weight = (double)sl_exp_nonpositive(sl_attend_score(tile->er + el) - tile->top);
     const double factor = term->edge.w == NULL ? weight : weight * (double)*term->edge.w;
     tile->sum += weight;
-    for (uint32_t c = 0; c < tile->n_columns; c++) {
+    for (uint32_t c = 0; !tile->of_features && c < tile->n_columns; c++) {
         tile->row[c] += factor * (double)sl_entry(dtype, term->row, tile->first + c);
+    }
+    for (uint32_t c = 0; tile->of_features && term->features != NULL && c < tile->n_columns; c++) {
+        tile->row[c] += factor * (double)term->features[tile->first + c];
     }
 }
 
-/* z += a tile of the list. */
+/* out += a tile of the list. */
 SL_INLINE void attend_tile(enum sl_dtype dtype, const struct walk *walk, const struct list *list, struct tile *tile,
-                           sl_real *z)
+                           sl_real *out)
 {
     const struct sl_heads heads = walk->rows->heads;
     tile->sum = 0;
@@ -428,7 +466,18 @@ SL_INLINE void attend_tile(enum sl_dtype dtype, const struct walk *walk, const s
         }
     }
     for (uint32_t c = 0; c < tile->n_columns; c++) {
-        z[tile->first + c] += (sl_real)(tile->row[c] / tile->sum);
+        out[tile->first + c] += (sl_real)(tile->row[c] / tile->sum);
+    }
+}
+
+/* out += n columns of the tile's head, which begin with column `first` of the rows. */
+SL_INLINE void attend_columns(enum sl_dtype dtype, const struct walk *walk, const struct list *list, struct tile *tile,
+                              uint32_t first, uint32_t n, sl_real *out)
+{
+    for (uint32_t c = 0; c < n; c += TILE) {
+        tile->first = first + c;
+        tile->n_columns = sl_min_u32(n - c, TILE);
+        attend_tile(dtype, walk, list, tile, out);
     }
 }
 
@@ -440,14 +489,20 @@ SL_INLINE void evaluate_list(enum sl_dtype dtype, struct walk *walk, struct list
     const sl_real *er = er_of(dtype, heads, list->self, room);
     sl_real top[SL_MAX_HEADS];
     struct tile tile;
+    sl_real *s = clear_features(walk->rows, list);
+    if (is_empty(heads, list)) {
+        return;
+    }
     meet(dtype, walk, list, top);
     for (tile.head = 0; tile.head < heads.n_heads; tile.head++) {
         tile.er = er[tile.head];
         tile.top = sl_attend_score(tile.er + top[tile.head]);
-        for (uint32_t c = 0; c < width; c += TILE) {
-            tile.first = tile.head * width + c;
-            tile.n_columns = sl_min_u32(width - c, TILE);
-            attend_tile(dtype, walk, list, &tile, z);
+        tile.of_features = false;
+        attend_columns(dtype, walk, list, &tile, tile.head * width, width, z);
+        if (s != NULL) {
+            const uint32_t n = walk->rows->edges.scores->n_columns;
+            tile.of_features = true;
+            attend_columns(dtype, walk, list, &tile, 0, n, s + (size_t)tile.head * n);
         }
     }
 }
@@ -461,13 +516,10 @@ SL_INLINE void attend_part(enum sl_dtype dtype, const struct attended *rows, int
         memset(z_out, 0, (size_t)rows->edges.n_rows * heads.n_columns * sizeof *z_out);
     }
     for (uint32_t d = 0; d < rows->edges.n_rows; d++) {
-        const void *own = row_of(dtype, rows->self, d, sl_heads_row(heads));
         uint64_t e = bound_of(rows, d);
         for (uint32_t r = 0; r < sl_heads_slabs(heads); r++) {
-            take_list(dtype, rows, own, r, e, bound_of(rows, d + 1), &list);
-            if (!is_empty(heads, &list)) {
-                evaluate_list(dtype, &walk, &list, z_out + (size_t)d * heads.n_columns);
-            }
+            take_list(dtype, rows, d, r, e, bound_of(rows, d + 1), &list);
+            evaluate_list(dtype, &walk, &list, z_out + (size_t)d * heads.n_columns);
             e = list.end;
         }
     }
@@ -572,8 +624,7 @@ SL_INLINE void see_sides(enum sl_dtype dtype, const struct attended *rows, const
     uint64_t e = walk.known;
     for (uint32_t i = 0; i < rows->edges.n_rows * sl_heads_slabs(heads); i++) {
         const uint32_t d = i / sl_heads_slabs(heads);
-        take_list(dtype, rows, row_of(dtype, rows->self, d, sl_heads_row(heads)), i % sl_heads_slabs(heads), e,
-                  bound_of(rows, d + 1), &list);
+        take_list(dtype, rows, d, i % sl_heads_slabs(heads), e, bound_of(rows, d + 1), &list);
         e = list.end;
         if (!is_empty(heads, &list)) {
             meet(dtype, &walk, &list, top);
@@ -601,6 +652,16 @@ SL_CLONES void sl_attend_sides_cpu(struct sl_heads heads, const struct sl_edges 
 SL_INLINE const sl_real *side_row(const struct sl_attend_back *block, uint32_t d, uint32_t r)
 {
     return sl_chunks_row(block->sides, d, 4 * sl_heads_scores(block->heads)) + (size_t)r * 4 * block->heads.n_heads;
+}
+
+/* GS of destination d and relation r. NULL: messages have no features. */
+SL_INLINE const sl_real *gs_row(const struct sl_attend_back *block, uint32_t d, uint32_t r)
+{
+    const uint32_t n = block->heads.n_heads * block->scores.n_columns;
+    if (block->gs == NULL) {
+        return NULL;
+    }
+    return sl_chunks_row(block->gs, d, sl_heads_slabs(block->heads) * n) + (size_t)r * n;
 }
 
 /* The features in scores. NULL: none. */
@@ -660,8 +721,9 @@ SL_INLINE void add_back(enum sl_dtype dtype, const struct sl_attend_back *block,
             r = relation_of(block, e);
         }
         if (block->rows[e] != self) {
-            const struct term term = term_of(block->heads, slab_of(dtype, block->heads, u, r),
-                                             edge_at(block->weights, block->shares, e), back_scores(block), r, e);
+            struct term term = term_of(block->heads, slab_of(dtype, block->heads, u, r),
+                                       edge_at(block->weights, block->shares, e), back_scores(block), r, e);
+            term.gs = gs_row(block, block->rows[e], r);
             add_back_term(dtype, block, block->rows[e], r, &term, &batch, gu + r * step);
         }
     }

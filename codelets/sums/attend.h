@@ -41,6 +41,10 @@
  * edge_dim and fill_value 0. GV = sum over edges of gx f^T. Sides collects gv_d [RK x F], the sum over the edges of a
  * destination.
  *
+ * If features are in the messages too, a message is u_s + f B, each head with a B of its own. Z does not have the sum
+ * of a f B: forward collects S_d [RK x F], the sum of a f (w a f with weights), and a dense product with B adds to Z.
+ * Sides and backward read the gradient GS, and da = gz . u_s + gs . f.
+ *
  * Sources have positions as in codelets/sums/aggregate.h. Frontiers nest: destination i of a PE is row i of its own
  * rows of U. An edge from that row is an edge from d to d. The rows of a chunk of destinations lie within one chunk of
  * U.
@@ -73,6 +77,8 @@ struct sl_edge_scores {
     const sl_real *table; /* rows of F */
     const sl_real *v;     /* [RK x F] */
     const uint32_t *rows; /* the rows of the edges, in the order of their lists */
+    sl_real *s;           /* forward: S [n_rows x RKF], overwritten. NULL: messages have no features */
+    const sl_real *gs;    /* sides: GS of the same shape. NULL likewise */
 };
 
 /* Number of slabs. */
@@ -159,6 +165,7 @@ struct sl_attend_back {
     const uint32_t *rows;          /* the destinations */
     const struct sl_chunks *gz;    /* rows of width H */
     const struct sl_chunks *sides; /* rows of width sl_attend_side */
+    const struct sl_chunks *gs;    /* rows of width RKF. NULL: messages have no features */
     const uint16_t *relations;     /* as `rows`; only with relations */
     const float *weights, *shares; /* as `rows`; only with relations. NULL: 1 */
     const sl_real *a;              /* of dynamic attention */
@@ -192,10 +199,11 @@ struct sl_edge_score_handles {
 };
 
 /* Of dynamic attention: a chunk r [D x H] of the destinations, and a [1 x H]. NULL: static attention, which may have
- * features of edges. */
+ * features of edges. s: chunk [D x RKF] of S, or of GS for sides. NULL: messages have no features. */
 struct sl_attend_operands {
     starpu_data_handle_t r, a;
     struct sl_edge_score_handles scores;
+    starpu_data_handle_t s;
 };
 
 /* Destinations row0 .. row0 + D - 1 of a block. sources->rows: rows of U; the packed rows have the same dtype. */
@@ -222,10 +230,11 @@ enum sl_status sl_attend_sides_submit(const struct sl_task_args *head, const str
                                       starpu_data_handle_t gz, starpu_data_handle_t lse,
                                       const struct sl_attend_sides *out);
 
-/* Inputs of `backward` at the destinations: all chunks of GZ and sides, which have the same number of rows, maybe 0. */
+/* Inputs of `backward` at the destinations: all chunks of GZ, sides and GS, with the same number of rows, maybe 0. */
 struct sl_attend_gradients {
     const struct sl_rows *gz;    /* [D x H] */
     const struct sl_rows *sides; /* [D x sl_attend_side] */
+    const struct sl_rows *gs;    /* [D x RKF]. NULL: messages have no features */
     starpu_data_handle_t a;      /* of dynamic attention, else NULL */
     struct sl_edge_score_handles scores;
 };

@@ -60,10 +60,10 @@ struct item {
 };
 
 /* A term: the head's columns of a row (NULL: nothing to add), its weight, the weight times the slope, the factor of
- * that in sums.b, and the weight of its edge. */
+ * that in sums.b, the weight of its edge, and what the edge's features add to da. */
 struct term {
     const void *columns;
-    sl_real weight, steep, c, edge;
+    sl_real weight, steep, c, edge, also;
 };
 
 /* A term with the weight of edge e. weights NULL: 1. */
@@ -73,14 +73,21 @@ static inline __device__ struct term with_edge(struct term term, const float *we
     return term;
 }
 
-/* The score of edge e: row k of V times its features; 0 without features. */
-static inline __device__ sl_real edge_score(const struct sl_edge_scores &scores, uint64_t e, uint32_t k)
+/* The features of edge e. */
+static inline __device__ const sl_real *features_of(const struct sl_edge_scores &scores, uint64_t e)
+{
+    return scores.table + (size_t)__ldg(scores.rows + e) * scores.n_columns;
+}
+
+/* Row k of a matrix times the features of edge e; 0 if the matrix is NULL. */
+static inline __device__ sl_real times_features(const struct sl_edge_scores &scores, const sl_real *matrix, uint32_t k,
+                                                uint64_t e)
 {
     sl_real sum = 0;
-    if (scores.v != nullptr) {
-        const sl_real *row = scores.table + (size_t)__ldg(scores.rows + e) * scores.n_columns;
+    if (matrix != nullptr) {
+        const sl_real *row = features_of(scores, e);
         for (uint32_t c = 0; c < scores.n_columns; c++) {
-            sum += __ldg(scores.v + (size_t)k * scores.n_columns + c) * __ldg(row + c);
+            sum += __ldg(matrix + (size_t)k * scores.n_columns + c) * __ldg(row + c);
         }
     }
     return sum;
@@ -174,7 +181,13 @@ template <typename Edges> struct attention {
     __device__ sl_real el_at(const struct item &it, const U *slab, uint64_t j, uint32_t r) const
     {
         const sl_real x = el(it, slab);
-        return has_features(j) ? x + edge_score(scores, edge_at(it, j), r * heads.n_heads + it.head) : x;
+        return has_features(j) ? x + times_features(scores, scores.v, r * heads.n_heads + it.head, edge_at(it, j)) : x;
+    }
+    /* What the features of term j add to da. */
+    __device__ sl_real also_at(const struct item &it, uint64_t j, uint32_t r) const
+    {
+        const uint32_t row = it.row * sl_heads_scores(heads) + r * heads.n_heads + it.head;
+        return has_features(j) ? times_features(scores, scores.gs, row, edge_at(it, j)) : 0;
     }
     __device__ sl_real lse_of(const struct item &it, uint32_t r) const
     {
@@ -185,11 +198,12 @@ template <typename Edges> struct attention {
         const uint32_t r = relation_of(it, j);
         const U *from = row(it, j, r);
         if (from == nullptr) {
-            return {nullptr, 0, 0, 0, 0};
+            return {};
         }
         const sl_real x = er(it, r) + el_at(it, from, j, r);
         const sl_real weight = sl_attend_weight(x, sl_attend_bonus(shares, it.first + j), lse_of(it, r));
-        return with_edge({from + it.head * width, weight, weight * sl_attend_slope(x), 1, 1}, weights, it.first + j);
+        return with_edge({from + it.head * width, weight, weight * sl_attend_slope(x), 1, 1, also_at(it, j, r)},
+                         weights, it.first + j);
     }
 };
 
@@ -212,6 +226,40 @@ template <typename Edges> struct forward_sums : kind<typename Edges::source, sl_
     }
     __device__ void finish(const struct item &, const struct sums &) const
     {
+    }
+};
+
+/* Sums of features of edges at destinations, by relation, in rows of RKF. */
+template <typename Edges> struct feature_list : kind<sl_real, sl_real, sl_real, true, false> {
+    struct attention<Edges> to;
+    sl_real *out;
+
+    __device__ struct item item_of(uint32_t i) const
+    {
+        const uint32_t slab = to.heads.n_heads * to.scores.n_columns;
+        struct item it = to.run_of(i, out, sl_heads_slabs(to.heads) * slab);
+        it.out = (sl_real *)it.out + it.relation * slab;
+        return it;
+    }
+    __device__ const sl_real *factor_of(const struct item &) const
+    {
+        return nullptr;
+    }
+    __device__ void finish(const struct item &, const struct sums &) const
+    {
+    }
+};
+
+/* S: weighted as the rows of the messages. */
+template <typename Edges> struct message_sums : feature_list<Edges> {
+    __device__ struct term term_of(const struct item &it, uint64_t j) const
+    {
+        struct term term = this->to.term_of(it, j);
+        if (term.columns != nullptr) {
+            const bool featured = this->to.has_features(j);
+            term.columns = featured ? features_of(this->to.scores, this->to.edge_at(it, j)) : nullptr;
+        }
+        return term;
     }
 };
 
@@ -245,46 +293,29 @@ template <typename U> struct side_dots : kind<U, sl_real, sl_real, false, true> 
 };
 
 /* gv of destinations, by relation: the features of the edges, weighted with gx = a (da - c) slope. */
-template <typename U> struct feature_sums : kind<sl_real, sl_real, sl_real, true, false> {
-    struct attention<sl_block_edges<U>> to;
+template <typename U> struct feature_sums : feature_list<sl_block_edges<U>> {
     const sl_real *gz, *sides;
-    sl_real *gv;
 
-    __device__ struct item item_of(uint32_t i) const
-    {
-        const uint32_t slab = to.heads.n_heads * to.scores.n_columns;
-        struct item it = to.run_of(i, gv, sl_heads_slabs(to.heads) * slab);
-        it.out = (sl_real *)it.out + it.relation * slab;
-        return it;
-    }
     __device__ struct term term_of(const struct item &it, uint64_t j) const
     {
+        const struct attention<sl_block_edges<U>> &to = this->to;
         const uint32_t r = it.relation;
         const U *from = to.row(it, j, r);
         if (from == nullptr || !to.has_features(j)) {
-            return {nullptr, 0, 0, 0, 0};
+            return {};
         }
         const uint64_t e = to.edge_at(it, j);
         const sl_real x = to.er(it, r) + to.el_at(it, from, j, r);
         const sl_real w = to.weights == nullptr ? 1 : (sl_real)__ldg(to.weights + e);
         const sl_real *g = gz + (size_t)it.row * to.heads.n_columns + it.head * to.width;
-        sl_real da = 0;
+        sl_real da = to.also_at(it, j, r);
         for (uint32_t c = 0; c < to.width; c++) {
             da += __ldg(g + c) * sl_wide(__ldg(from + it.head * to.width + c));
         }
         const size_t slab = (size_t)it.row * sl_heads_slabs(to.heads) + r;
         const sl_real c = __ldg(sides + (4 * slab + 2) * to.heads.n_heads + it.head);
         const sl_real a = sl_attend_weight(x, sl_attend_bonus(to.shares, e), to.lse_of(it, r));
-        const sl_real gx = a * (w * da - c) * sl_attend_slope(x);
-        const struct sl_edge_scores &scores = to.scores;
-        return {scores.table + (size_t)__ldg(scores.rows + e) * scores.n_columns, gx, 0, 0, 1};
-    }
-    __device__ const sl_real *factor_of(const struct item &) const
-    {
-        return nullptr;
-    }
-    __device__ void finish(const struct item &, const struct sums &) const
-    {
+        return {features_of(to.scores, e), a * (w * da - c) * sl_attend_slope(x), 0, 0, 1, 0};
     }
 };
 
@@ -292,7 +323,7 @@ template <typename U> struct feature_sums : kind<sl_real, sl_real, sl_real, true
 struct transposed_block {
     struct sl_heads heads;
     const uint32_t *offsets, *rows;
-    struct sl_device_rows gz, sides;
+    struct sl_device_rows gz, sides, gs; /* gs without chunks: messages have no features */
     const uint16_t *relations;
     const float *weights, *shares;
     struct sl_edge_scores scores;
@@ -342,14 +373,24 @@ template <typename U, typename T, bool SHORT = false> struct transposed : kind<s
         const sl_real *side = side_of(it, d);
         const sl_real x = __ldg(side) + (sl_wide(__ldg((const U *)it.own + heads.n_columns + it.head)) + score);
         const sl_real weight = sl_attend_weight(x, bonus, __ldg(side + heads.n_heads));
-        return {sl_chunk_row<sl_real>(block.gz, d, heads.n_columns) + it.head * width(), weight,
-                weight * sl_attend_slope(x), __ldg(side + 2 * heads.n_heads), 1};
+        return {sl_chunk_row<sl_real>(block.gz, d, heads.n_columns) + it.head * width(),
+                weight,
+                weight * sl_attend_slope(x),
+                __ldg(side + 2 * heads.n_heads),
+                1,
+                0};
     }
     /* The term of edge e, from destination d. */
     __device__ struct term edge_term(const struct item &it, uint32_t d, uint64_t e) const
     {
-        const sl_real score = edge_score(block.scores, e, it.relation * block.heads.n_heads + it.head);
-        return with_edge(term_at(it, d, sl_attend_bonus(block.shares, e), score), block.weights, e);
+        const uint32_t k = it.relation * block.heads.n_heads + it.head;
+        const sl_real score = times_features(block.scores, block.scores.v, k, e);
+        struct term term = term_at(it, d, sl_attend_bonus(block.shares, e), score);
+        if (block.gs.n_chunks > 0) {
+            const uint32_t width = sl_heads_scores(block.heads) * block.scores.n_columns;
+            term.also = times_features(block.scores, sl_chunk_row<sl_real>(block.gs, d, width), k, e);
+        }
+        return with_edge(term, block.weights, e);
     }
     __device__ const U *factor_of(const struct item &it) const
     {
@@ -389,7 +430,7 @@ template <typename U> struct sent_gradients : transposed<U, U> {
     __device__ struct term term_of(const struct item &it, uint64_t j) const
     {
         if (!this->has_edge(it, it.first + j)) {
-            return {nullptr, 0, 0, 0, 0};
+            return {};
         }
         return this->edge_term(it, __ldg(this->block.rows + it.first + j), it.first + j);
     }
@@ -448,7 +489,7 @@ template <typename U> struct own_gradients : transposed<U, sl_real> {
         const uint32_t d = __ldg(this->block.rows + it.first + j);
         const bool self = this->block.relations == nullptr && d == it.row;
         if (self || !this->has_edge(it, it.first + j)) {
-            return {nullptr, 0, 0, 0, 0};
+            return {};
         }
         return this->edge_term(it, d, it.first + j);
     }
@@ -692,7 +733,7 @@ static inline __device__ struct piece add_terms(const List &list, const struct i
         factor = load_four<QUADS, LANES>(list.factor_of(it), column, width);
     }
     for (uint32_t done = 0; done < most; done += LANES) {
-        struct term mine = {nullptr, 0, 0, 0, 0};
+        struct term mine = {};
         if (done + lane < n) {
             mine = list.term_of(it, begin + done + lane);
         }
@@ -704,6 +745,10 @@ static inline __device__ struct piece add_terms(const List &list, const struct i
         }
         mine.weight *= mine.edge;
         mine.steep *= mine.edge;
+        if (tile == 0) {
+            sum.dots.a += mine.weight * mine.also;
+            sum.dots.c += mine.steep * mine.also;
+        }
         for (uint32_t i = 0; i < LANES && done + i < most; i += UNROLL) {
             const number *rows[UNROLL];
             float4 x[UNROLL];
@@ -944,6 +989,16 @@ static enum sl_status start_back(const char *name, cudaStream_t stream, const Li
                       addresses | sl_address_bits(SL_DTYPE_REAL, &list.block.gz));
 }
 
+/* Sums of features, for n_rows destinations. */
+template <typename List>
+static enum sl_status start_features(const char *name, cudaStream_t stream, const List &list, uint32_t n_rows)
+{
+    const struct sl_heads heads = list.to.heads;
+    return start_sums(name, stream, list, n_rows * sl_heads_scores(heads),
+                      {heads.n_heads * list.to.scores.n_columns, heads.n_heads, 0}, 0,
+                      (uintptr_t)list.to.scores.table | (uintptr_t)list.out);
+}
+
 /* addresses: of the rows of U. */
 template <typename Edges>
 static enum sl_status start_forward(cudaStream_t stream, const struct attention<Edges> &to, uint32_t n_rows, int beta,
@@ -952,6 +1007,10 @@ static enum sl_status start_forward(cudaStream_t stream, const struct attention<
     const uint32_t n_scores = n_rows * sl_heads_scores(to.heads);
     SL_CHECK(sl_start("sl_attend_forward: lse", stream, sl_blocks((uint64_t)n_scores * SCORE_LANES), score_lists<Edges>,
                       forward_scores<Edges>{to, lse}, n_scores));
+    if (to.scores.s != nullptr) {
+        SL_CHECK(
+            start_features("sl_attend_forward: features", stream, message_sums<Edges>{{{}, to, to.scores.s}}, n_rows));
+    }
     return start_sums("sl_attend_forward", stream, forward_sums<Edges>{{}, to, z}, n_rows * to.heads.n_heads, to.heads,
                       beta, addresses | (uintptr_t)z);
 }
@@ -1007,22 +1066,22 @@ enum sl_status sl_attend_sides_cuda(cudaStream_t stream, struct sl_heads heads, 
         if (edges->scores == nullptr) {
             return SL_OK;
         }
-        const uint32_t width = edges->scores->n_columns;
         const struct feature_sums<decltype(u)> features = {
-            {}, list.to, gz, sides_out, gv_out
+            {{}, list.to, gv_out}, gz, sides_out
         };
-        return start_sums("sl_attend_sides: features", stream, features, edges->n_rows * sl_heads_scores(heads),
-                          {heads.n_heads * width, heads.n_heads, 0}, 0,
-                          (uintptr_t)edges->scores->table | (uintptr_t)gv_out);
+        return start_features("sl_attend_sides: features", stream, features, edges->n_rows);
     });
 }
 
 static struct transposed_block on_device(const struct sl_attend_back *block)
 {
-    struct transposed_block to = {block->heads,     block->offsets, block->rows,   {},           {},
+    struct transposed_block to = {block->heads,     block->offsets, block->rows,   {},           {}, {},
                                   block->relations, block->weights, block->shares, block->scores};
     sl_chunks_on_device(block->gz, &to.gz);
     sl_chunks_on_device(block->sides, &to.sides);
+    if (block->gs != nullptr) {
+        sl_chunks_on_device(block->gs, &to.gs);
+    }
     return to;
 }
 

@@ -14,11 +14,12 @@ struct score_operands {
     struct sl_matrix table, v, rows;
 };
 
-/* By destination: forward writes z and lse, sides reads gz in z, and lse. Dynamic attention has r, a, gr and ga. */
+/* By destination: forward writes z, lse and s; sides reads gz in z, lse, and gs in s. Dynamic attention has r, a, gr
+ * and ga. */
 struct sums {
     struct sl_task_args head;
     struct sl_edge_operands edges;
-    struct sl_matrix r, a, z, lse, sides, gr, ga, gv;
+    struct sl_matrix r, a, z, s, lse, sides, gr, ga, gv;
     struct score_operands scores;
     struct sl_heads heads;
     int beta;
@@ -34,8 +35,8 @@ struct full {
 struct back {
     struct sl_task_args head;
     struct sl_back_operands block; /* gm: GZ */
-    struct sl_chunks sides;
-    struct sl_matrix a; /* of dynamic attention */
+    struct sl_chunks sides, gs;    /* gs without rows: messages have no features */
+    struct sl_matrix a;            /* of dynamic attention */
     struct score_operands scores;
     struct sl_heads heads;
     struct sl_matrices u; /* of the rows in `packed` */
@@ -46,7 +47,7 @@ struct back {
 
 static struct sl_edge_scores scores_in(const struct score_operands *v)
 {
-    return (struct sl_edge_scores){v->table.n_columns, v->table.data, v->v.data, v->rows.data};
+    return (struct sl_edge_scores){v->table.n_columns, v->table.data, v->v.data, v->rows.data, NULL, NULL};
 }
 
 static struct sl_attend_back back_of(const struct back *v)
@@ -56,6 +57,7 @@ static struct sl_attend_back back_of(const struct back *v)
                                    .rows = v->block.rows.data,
                                    .gz = &v->block.gm,
                                    .sides = &v->sides,
+                                   .gs = v->gs.n_columns > 0 ? &v->gs : NULL,
                                    .relations = v->block.back_relations.data,
                                    .weights = v->of_sample ? NULL : v->block.weights.data,
                                    .shares = v->of_sample ? v->block.weights.data : NULL,
@@ -86,6 +88,7 @@ static enum sl_status sum(const struct sums *v, const struct sl_parts *parts, co
     if (v->a.handle != NULL) {
         return SL_CALL(stream, sl_dynamic_forward, &to, v->z.data, v->lse.data);
     }
+    scores.s = v->s.data;
     if (parts != NULL) {
         return SL_RUN(stream, sl_attend_full, v->heads, &edges, v->beta, v->z.data);
     }
@@ -112,6 +115,7 @@ static enum sl_status sides(const void *view, const void *stream)
     if (v->a.handle != NULL) {
         return SL_CALL(stream, sl_dynamic_sides, &to, v->z.data, v->lse.data, v->sides.data, v->gr.data, v->ga.data);
     }
+    scores.gs = v->s.data;
     return SL_RUN(stream, sl_attend_sides, v->heads, &edges, v->z.data, v->lse.data, v->sides.data, v->gv.data);
 }
 
@@ -175,6 +179,7 @@ static enum sl_status accumulate(const void *view, const void *stream)
         {"a", STARPU_R | SL_OPTIONAL, offsetof(view, sums a), "1 x H"}, SCORE_ROLES(view, sums scores)
 #define SIDES_ROLES                                                                                                    \
     {"sides", STARPU_R | SL_REPEATED, offsetof(struct back, sides.each), "? x S"},                                     \
+        {"gs", STARPU_R | SL_REPEATED, offsetof(struct back, gs.each), "? x E"},                                       \
         {"a", STARPU_R | SL_OPTIONAL, offsetof(struct back, a), "1 x H"}, SCORE_ROLES(struct back, scores)
 
 static struct sl_operation forward_op = {
@@ -184,6 +189,7 @@ static struct sl_operation forward_op = {
              DYNAMIC_ROLES(struct sums, ),
              {"z", STARPU_W | SL_OR_RW, offsetof(struct sums, z), "D x H"},
              {"lse", STARPU_W, offsetof(struct sums, lse), "D x L"},
+             {"s", STARPU_W | SL_OPTIONAL, offsetof(struct sums, s), "D x ?"},
              SL_SOURCE_ROLES(struct sums, edges.x)},
 };
 
@@ -194,6 +200,7 @@ static struct sl_operation sides_op = {
              DYNAMIC_ROLES(struct sums, ),
              {"gz", STARPU_R, offsetof(struct sums, z), "D x H"},
              {"lse", STARPU_R, offsetof(struct sums, lse), "D x L"},
+             {"gs", STARPU_R | SL_OPTIONAL, offsetof(struct sums, s), "D x ?"},
              {"sides", STARPU_W, offsetof(struct sums, sides), "D x S"},
              {"gr", STARPU_W | SL_OPTIONAL, offsetof(struct sums, gr), "D x H"},
              {"ga", STARPU_W | SL_OPTIONAL, offsetof(struct sums, ga), "D x H"},
@@ -225,6 +232,7 @@ static struct sl_operation full_op = {
     .role = {SL_EDGE_ROLES(struct full, sums.edges, SL_INTS_64),
              DYNAMIC_ROLES(struct full, sums.),
              {"z", STARPU_W | SL_OR_RW, offsetof(struct full, sums.z), "D x H"},
+             {"s", STARPU_W | SL_OPTIONAL, offsetof(struct full, sums.s), "D x ?"},
              SL_PART_ROLES(struct full, parts)},
 };
 
@@ -274,7 +282,8 @@ static struct sums sums_of(const struct sl_task_args *head, struct sl_edge_opera
                      .edges = edges,
                      .r = sl_matrix_of(operands->r),
                      .a = sl_matrix_of(operands->a),
-                     .z = sl_matrix_of(z)};
+                     .z = sl_matrix_of(z),
+                     .s = sl_matrix_of(operands->s)};
     const uint64_t end = (uint64_t)edges.row0 + v.z.n_rows;
     assert(end <= u->split.n_rows);
     assert(v.z.n_rows == 0 || edges.row0 >> u->split.shift == (end - 1) >> u->split.shift);
@@ -349,6 +358,10 @@ static struct back back_view(const struct sl_task_args *head, const struct sl_bl
                      .dtype = sl_handle_dtype(u),
                      .of_sample = block->of_sample};
     assert(gradients->sides->n_columns == sl_attend_side(v.heads, gradients->a != NULL));
+    if (gradients->gs != NULL) {
+        v.gs = sl_chunks_of(gradients->gs);
+        assert(v.gs.n_columns == v.scores.v.n_columns);
+    }
     v.block.edge_offsets = v.block.relations = sl_matrix_of(NULL);
     if (gradients->a != NULL) {
         v.block.back_relations = sl_matrix_of(NULL);

@@ -5,48 +5,55 @@
  * and the vertex itself; then heads stand side by side and b is added. a is the softmax of LeakyReLU(attn_dst . u_dst
  * + attn_src . u_src) (codelets/sums/attend.h). With --skip, z += h_self W_skip. With features f of edges
  * (--edge-features concat) the score of an edge has the further term attn_edge . (f W_edge), as in PyTorch Geometric's
- * GATConv with edge_dim and fill_value 0.
+ * GATConv with edge_dim and fill_value 0. With --edge-features add the message is u + f W_edge besides, as in DGL's
+ * EdgeGATConv. The vertex' own term has no features.
  *
  *   derive    W' = [W | W attn_src | W attn_dst], once a step: one product then computes u and both scores. And
- *             W_edge attn_edge: its product with f is the score of an edge
- *   forward   U = h W' travels; z = h_self W_skip + b + attention of U
- *   backward  the gradients of U travel back, and those of W_edge attn_edge are summed; gh = gU W'^T, then
- *             += gz W_skip^T on the self rows */
-#include "runtime/model/gat.h"
+ *             W_edge attn_edge: its product with f is the score of an edge. add: W_edge, spread over the heads
+ *   forward   U = h W' travels; z = h_self W_skip + b + attention of U. add: z += S W_edge, S being the sums of a f
+ *   backward  add: gS = gz W_edge^T. The gradients of U travel back, and those of W_edge attn_edge are summed;
+ *             gh = gU W'^T, then += gz W_skip^T on the self rows */
 #include "codelets/rows/bias.h"
+#include "codelets/rows/dense.h"
 #include "codelets/rows/derive.h"
 #include "runtime/model/kinds.h"
 #include "runtime/model/pass.h"
 #include "runtime/model/sage.h"
 #include "runtime/model/sums.h"
 
-enum { WEIGHT, BIAS, SOURCE, TARGET, SKIP, DERIVED, EDGES, EDGE_SOURCE, SCORES = SL_GAT_SCORES, N_PARAMETERS };
+enum { WEIGHT, BIAS, SOURCE, TARGET, SKIP, DERIVED, EDGES, EDGE_SOURCE, MESSAGES, SCORES, N_PARAMETERS };
 
 /* ---- W' ---- */
 
-/* W' of one replica, and what it is computed from. from[3] and on: with features of edges, the same of their scores. */
+/* W' of one replica, and what it is computed from. from[3] and on: with features of edges, the same of their scores and
+ * messages. */
 struct derivation {
-    const struct sl_parameter *derived, *scores, *from[5];
-    struct sl_derive_attention_layer layer, edges;
+    const struct sl_parameter *derived, *scores, *messages, *from[5];
+    struct sl_derive_attention_layer layer, edges, spread;
 };
 
 static struct derivation find_derivation(const struct sl_layer_pass *lp, uint32_t replica)
 {
     const struct sl_layer *layer = &lp->pass->model[replica].layer[lp->i];
     const uint32_t n_slabs = sl_layer_slabs(layer);
-    struct derivation d = {.derived = &layer->parameter[layer->kind->derived]};
+    struct derivation d = {.derived = &layer->parameter[sl_layer_derived(layer, SL_SHAPE_DERIVED)]};
     for (int k = 0, n = 0; k < SL_MAX_OWN_PARAMETERS; k++) {
         if (layer->kind->parameter[k].by_derived) {
             d.from[n++] = &layer->parameter[k];
         }
     }
     if (layer->n_edge_features > 0) {
-        d.scores = &layer->parameter[layer->kind->derived_scores];
+        d.scores = &layer->parameter[sl_layer_derived(layer, SL_SHAPE_EDGE_SCORES)];
         d.edges = (struct sl_derive_attention_layer){/* the heads of all relations */
                                                      .n_heads = layer->n_heads,
                                                      .n_slabs = 1,
                                                      .w = d.from[3]->value_handle,
                                                      .src = d.from[4]->value_handle};
+    }
+    if (layer->adds_edges) {
+        d.messages = &layer->parameter[sl_layer_derived(layer, SL_SHAPE_EDGE_MESSAGES)];
+        d.spread =
+            (struct sl_derive_attention_layer){.n_heads = layer->n_heads / n_slabs, .n_slabs = n_slabs, .w = d.edges.w};
     }
     d.layer = (struct sl_derive_attention_layer){.n_heads = layer->n_heads / n_slabs,
                                                  .n_slabs = n_slabs,
@@ -63,6 +70,9 @@ static enum sl_status derive(const struct sl_layer_pass *lp, uint32_t replica)
     if (d.scores != NULL) {
         SL_CHECK(sl_derive_scores_submit(&head, &d.edges, d.scores->value_handle));
     }
+    if (d.messages != NULL) {
+        SL_CHECK(sl_derive_spread_submit(&head, &d.spread, d.messages->value_handle));
+    }
     return sl_derive_attention_submit(&head, &d.layer, d.derived->value_handle);
 }
 
@@ -73,6 +83,10 @@ static enum sl_status derive_back(const struct sl_layer_pass *lp, uint32_t repli
     if (d.scores != NULL) {
         SL_CHECK(sl_derive_scores_backward_submit(&head, &d.edges, d.scores->gradient_handle,
                                                   d.from[3]->gradient_handle, d.from[4]->gradient_handle));
+    }
+    if (d.messages != NULL) {
+        SL_CHECK(sl_derive_spread_backward_submit(&head, &d.spread, d.messages->gradient_handle,
+                                                  d.from[3]->gradient_handle));
     }
     return sl_derive_attention_backward_submit(&head, &d.layer, d.derived->gradient_handle, d.from[0]->gradient_handle,
                                                d.from[1]->gradient_handle, d.from[2]->gradient_handle);
@@ -92,7 +106,8 @@ static enum sl_status begin(const struct sl_layer_pass *lp, uint32_t p, uint32_t
 
 static enum sl_status combine(const struct sl_layer_pass *lp, uint32_t p, uint32_t c)
 {
-    return lp->pass->source->sum(lp, p, c, 1, sl_layer_pass_rows(lp, p, SL_ROWS_Z)->chunk[c]);
+    SL_CHECK(lp->pass->source->sum(lp, p, c, 1, sl_layer_pass_rows(lp, p, SL_ROWS_Z)->chunk[c]));
+    return lp->layer->adds_edges ? sl_sage_add_edges(lp, p, c, MESSAGES) : SL_OK;
 }
 
 static enum sl_status forward(const struct sl_layer_pass *lp)
@@ -114,8 +129,23 @@ static enum sl_status score_gradient(const struct sl_layer_pass *lp, uint32_t p,
 {
     struct sl_task_args head = sl_layer_pass_head(lp, p);
     starpu_data_handle_t gv = NULL;
-    SL_CHECK(sl_layer_pass_partial(lp, p, SCORES, &gv));
+    SL_CHECK(sl_layer_pass_partial(lp, p, sl_layer_derived(lp->layer, SL_SHAPE_EDGE_SCORES), &gv));
     return sl_bias_backward_submit(&head, sl_layer_pass_rows(lp, p, SL_ROWS_GINNER)->chunk[c], gv);
+}
+
+/* gS, of the features in messages. */
+static enum sl_status message_gradient(const struct sl_layer_pass *lp, uint32_t p, uint32_t c)
+{
+    struct sl_task_args head = sl_layer_pass_head(lp, p);
+    starpu_data_handle_t w = sl_layer_pass_value(lp, p, sl_layer_derived(lp->layer, SL_SHAPE_EDGE_MESSAGES));
+    return sl_dense_backward_input_submit(&head, sl_layer_pass_returns(lp, p)->chunk[c], w, 0,
+                                          sl_layer_pass_rows(lp, p, SL_ROWS_GEDGES)->chunk[c], 0);
+}
+
+/* The gradient of W_edge, by messages. */
+static enum sl_status edge_gradient(const struct sl_layer_pass *lp, uint32_t p, uint32_t c)
+{
+    return sl_weight_gradient(lp, p, c, SL_ROWS_EDGES, SL_ROWS_GZ, MESSAGES, SL_NO_PARAMETER);
 }
 
 static enum sl_status self_rows(const struct sl_layer_pass *lp, uint32_t p)
@@ -136,6 +166,10 @@ static enum sl_status with_scores(const struct sl_layer_pass *lp, enum sl_status
     if (featured) {
         SL_CHECK(sl_layer_pass_shape_all(lp, SL_ROWS_GINNER));
     }
+    if (lp->layer->adds_edges) {
+        SL_CHECK(sl_layer_pass_shape_all(lp, SL_ROWS_GEDGES));
+        SL_CHECK(sl_each_chunk(lp, message_gradient));
+    }
     SL_CHECK(inner(lp));
     if (featured) {
         SL_CHECK(sl_each_chunk(lp, score_gradient));
@@ -146,6 +180,9 @@ static enum sl_status with_scores(const struct sl_layer_pass *lp, enum sl_status
 static enum sl_status backward(const struct sl_layer_pass *lp)
 {
     SL_CHECK(with_scores(lp, lp->pass->source->send_back));
+    if (lp->layer->adds_edges) {
+        SL_CHECK(sl_each_chunk(lp, edge_gradient));
+    }
     if (lp->layer->skips) {
         SL_CHECK(sl_each_chunk(lp, skip_gradient));
     } else {
@@ -171,6 +208,9 @@ static void rows(const struct sl_layer *layer, struct sl_layer_order *order)
     if (layer->n_edge_features > 0) {
         order->row[SL_ROWS_GINNER] =
             (struct sl_layer_row){level, n * layer->n_edge_features, SL_DTYPE_REAL, SL_UNTIL_BACKWARD};
+    }
+    if (layer->adds_edges) {
+        order->row[SL_ROWS_EDGES] = order->row[SL_ROWS_GEDGES] = order->row[SL_ROWS_GINNER];
     }
 }
 
@@ -202,10 +242,9 @@ const struct sl_layer_kind sl_gat = {
                     .by_derived = true},
          [EDGE_SOURCE] =
              {SL_SHAPE_EDGE_HEADS, {{"layers.#.attn_edge", 0}, {"convs.#.att_edge", 0}}, .key = 9, .by_derived = true},
+         [MESSAGES] = {.shape = SL_SHAPE_EDGE_MESSAGES},
          [SCORES] = {.shape = SL_SHAPE_EDGE_SCORES}},
     .n_parameters = N_PARAMETERS,
-    .derived = DERIVED,
-    .derived_scores = SCORES,
     .sum = &sl_sum_attention,
     .reads_narrow = true,
     .shape = shape,
@@ -226,16 +265,17 @@ const struct sl_layer_kind sl_gat = {
  *   forward   U = h W' travels; z = h_self W_0 + b + attention of U (codelets/sums/attend.h)
  *   backward  the gradients of U travel back; gh = gU W'^T, then += gz W_0^T on the self rows
  *
- * Features of edges enter the scores as above, by matrices and vectors of the edge's relation. */
+ * Features of edges enter scores and messages as above, by matrices and vectors of the edge's relation. */
 
 enum {
     R_DERIVED = SL_SAGE_NEIGH,
-    R_WEIGHT = SL_SAGE_PARAMETERS,
+    R_MESSAGES = SL_SAGE_EDGES,
+    R_WEIGHT,
     R_SOURCE,
     R_TARGET,
     R_EDGES,
     R_EDGE_SOURCE,
-    R_SCORES = SL_GAT_SCORES,
+    R_SCORES,
     R_PARAMETERS
 };
 
@@ -272,10 +312,9 @@ const struct sl_layer_kind sl_rgat = {
                       .by_derived = true},
          [R_EDGE_SOURCE] =
              {SL_SHAPE_EDGE_HEADS, {{"layers.#.attn_edge", 0}, {"convs.#.att_edge", 0}}, .key = 9, .by_derived = true},
+         [R_MESSAGES] = {.shape = SL_SHAPE_EDGE_MESSAGES},
          [R_SCORES] = {.shape = SL_SHAPE_EDGE_SCORES}},
     .n_parameters = R_PARAMETERS,
-    .derived = R_DERIVED,
-    .derived_scores = R_SCORES,
     .sum = &sl_sum_attention_by_relation,
     .reads_narrow = true,
     .rows = rows,

@@ -166,7 +166,6 @@ const struct sl_layer_kind sl_gcnii = {
         {[WEIGHT] = {SL_SHAPE_MATRIX, {{"layers.#.weight1", 0}, {"convs.#.weight1", 0}}, .key = 1, .by_derived = true},
          [DERIVED] = {.shape = SL_SHAPE_DERIVED}},
     .n_parameters = N_PARAMETERS,
-    .derived = DERIVED,
     .sum = &sl_sum_symmetric,
     .reads_first = true,
     .shape = shape,

@@ -9,15 +9,15 @@
 const struct sl_model_kind *sl_model_kind(int model)
 {
     static const struct sl_model_kind kinds[] = {
-        [SL_MODEL_SAGE] = {"sage", &sl_sage, NULL, NULL},
-        [SL_MODEL_GCN] = {"gcn", &sl_gcn, NULL, NULL},
-        [SL_MODEL_GAT] = {"gat", &sl_gat, NULL, NULL},
-        [SL_MODEL_GATV2] = {"gatv2", &sl_gatv2, NULL, NULL},
+        [SL_MODEL_SAGE] = {"sage", &sl_sage, NULL, NULL, &sl_sage_adding},
+        [SL_MODEL_GCN] = {"gcn", &sl_gcn},
+        [SL_MODEL_GAT] = {"gat", &sl_gat, NULL, NULL, &sl_gat},
+        [SL_MODEL_GATV2] = {"gatv2", &sl_gatv2},
         [SL_MODEL_GCNII] = {"gcnii", &sl_gcnii, &sl_activated_in, &sl_linear_out},
-        [SL_MODEL_GIN] = {"gin", &sl_gin, NULL, NULL},
+        [SL_MODEL_GIN] = {"gin", &sl_gin},
         [SL_MODEL_RESGCN] = {"resgcn", &sl_resgcn, &sl_linear_in, &sl_normed_out},
-        [SL_MODEL_RGCN] = {"rgcn", &sl_rgcn, NULL, NULL},
-        [SL_MODEL_RGAT] = {"rgat", &sl_rgat, NULL, NULL},
+        [SL_MODEL_RGCN] = {"rgcn", &sl_rgcn, NULL, NULL, &sl_rgcn_adding},
+        [SL_MODEL_RGAT] = {"rgat", &sl_rgat, NULL, NULL, &sl_rgat},
     };
     return &kinds[model];
 }

@@ -92,6 +92,16 @@ static inline enum sl_activate_kind sl_layer_input_activation(const struct sl_la
     return layer->kind->norms_input ? layer->activation : SL_ACTIVATE_IDENTITY;
 }
 
+/* The layer's parameter of a derived shape, which its kind has once. */
+static inline int sl_layer_derived(const struct sl_layer *layer, enum sl_parameter_shape shape)
+{
+    int k = 0;
+    while (layer->kind->parameter[k].shape != shape) {
+        k++;
+    }
+    return k;
+}
+
 /* The number of matrices that the layer has side by side or one above the other: one, or one for each relation. */
 static inline uint32_t sl_layer_slabs(const struct sl_layer *layer)
 {

@@ -31,7 +31,7 @@ struct sl_parameter {
 
 /* The parameters of a layer: those of its kind, which the kind lists, then those of a norm, which any layer may have.
  */
-enum { SL_MAX_OWN_PARAMETERS = 9, SL_NORM_WEIGHT = SL_MAX_OWN_PARAMETERS, SL_NORM_BIAS, SL_MAX_PARAMETERS };
+enum { SL_MAX_OWN_PARAMETERS = 10, SL_NORM_WEIGHT = SL_MAX_OWN_PARAMETERS, SL_NORM_BIAS, SL_MAX_PARAMETERS };
 
 #define SL_NO_PARAMETER (-1)
 
@@ -80,6 +80,8 @@ enum sl_role {
      * The latter for gat: to the gradient of the scores of edges. */
     SL_ROWS_GT,
     SL_ROWS_GINNER,
+    /* Attention whose messages have features of edges: the gradient of their sums. */
+    SL_ROWS_GEDGES,
     /* First layer only: the gradient of its output, as later layers that read this output again return it. */
     SL_ROWS_GINITIAL,
     /* runtime/pipe with bf16 rows only: the returning gradient, rounded. Other chunks read it in place. */
@@ -139,6 +141,8 @@ enum sl_parameter_shape {
     SL_SHAPE_EDGE_ENCODERS,
     /* Not trained: SL_SHAPE_EDGE_RELATIONS that follows from the encoders. */
     SL_SHAPE_EDGE_PRODUCTS,
+    /* Not trained, if features of edges are added to messages: such a matrix for each head of each relation. */
+    SL_SHAPE_EDGE_MESSAGES,
     /* Relations x bases, Xavier uniform. */
     SL_SHAPE_COMPONENTS,
     /* Relations x n_out, Xavier uniform with gain sqrt 2. */
@@ -162,6 +166,13 @@ enum sl_parameter_shape {
      * SL_SHAPE_RELATIONS if the layer sums by relation. */
     SL_SHAPE_DERIVED
 };
+
+/* Whether a parameter is not trained: its value is computed once a step from the trained parameters. */
+static inline bool sl_shape_is_derived(enum sl_parameter_shape shape)
+{
+    return shape == SL_SHAPE_DERIVED || shape == SL_SHAPE_EDGE_SCORES || shape == SL_SHAPE_EDGE_PRODUCTS ||
+           shape == SL_SHAPE_EDGE_MESSAGES;
+}
 
 /* A parameter in files. Heads have a leading axis in files: the relations, or one. */
 struct sl_parameter_name {
@@ -197,11 +208,6 @@ struct sl_layer_kind {
      * none. */
     const char *needless_bias;
     int instead[2];
-    /* If the kind derives: the parameter of SL_SHAPE_DERIVED or SL_SHAPE_EDGE_PRODUCTS. It is not trained: its value is
-     * computed once a step from the trained parameters. */
-    int derived;
-    /* The same of SL_SHAPE_EDGE_SCORES; 0: none. */
-    int derived_scores;
     /* The trained parameter whose gradient has a term of the derived one's besides its partial gradients; 0: none. */
     int also_derived;
     /* The sum over in-neighbours (runtime/model/sums.h). NULL: the layer does not aggregate. */
@@ -228,8 +234,8 @@ struct sl_layer_kind {
     enum sl_status (*forward)(const struct sl_layer_pass *lp);
     enum sl_status (*backward)(const struct sl_layer_pass *lp);
 
-    /* Submit, for one replica: the derived parameter from the others; their gradients from its gradient. NULL if the
-     * kind derives nothing. */
+    /* Submit, for one replica: the derived parameters from the others; their gradients from the derived ones'. NULL if
+     * the kind derives nothing. */
     enum sl_status (*derive)(const struct sl_layer_pass *lp, uint32_t replica);
     enum sl_status (*derive_back)(const struct sl_layer_pass *lp, uint32_t replica);
 };
@@ -241,6 +247,8 @@ struct sl_model_kind {
     const struct sl_layer_kind *layer;
     /* The first and the last layer, or NULL. */
     const struct sl_layer_kind *first, *last;
+    /* The aggregating layer with --edge-features add. NULL: there is none. */
+    const struct sl_layer_kind *adding;
 };
 
 /* ---- layers ---- */
@@ -304,6 +312,8 @@ struct sl_layer {
     uint32_t n_relations;
     /* Columns of the features of edges that the layer reads; 0: none. */
     uint32_t n_edge_features;
+    /* They are added to messages (--edge-features add). */
+    bool adds_edges;
     /* Matrices of which those of the relations are sums (--bases). 0: none. */
     uint32_t n_bases;
     /* Factor of symmetric sums. */

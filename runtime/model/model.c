@@ -84,12 +84,6 @@ static enum sl_status open_norm(struct sl_layer *layer)
     return SL_OK;
 }
 
-static bool is_derived(const struct sl_parameter_kind *kind)
-{
-    return kind->shape == SL_SHAPE_DERIVED || kind->shape == SL_SHAPE_EDGE_SCORES ||
-           kind->shape == SL_SHAPE_EDGE_PRODUCTS;
-}
-
 static enum sl_status open_own(uint64_t seed, uint32_t i, uint32_t k, struct sl_layer *layer)
 {
     const struct sl_parameter_kind *kind = &layer->kind->parameter[k];
@@ -99,7 +93,7 @@ static enum sl_status open_own(uint64_t seed, uint32_t i, uint32_t k, struct sl_
     if (p->n_rows == 0) {
         return SL_OK;
     }
-    SL_CHECK(open_parameter(!is_derived(kind) && !fixed, p));
+    SL_CHECK(open_parameter(!sl_shape_is_derived(kind->shape) && !fixed, p));
     if (kind->shape == SL_SHAPE_MATRIX || kind->shape == SL_SHAPE_SKIP || kind->shape == SL_SHAPE_SQUARE ||
         kind->shape == SL_SHAPE_COMPONENTS || kind->shape == SL_SHAPE_RELATION_ROWS) {
         initialise_matrices(&draw, p->n_rows, p->n_columns, p);
@@ -146,7 +140,7 @@ static void order_layer(const struct sl_settings *settings, bool first, bool spa
 static const struct sl_layer_kind *aggregating(const struct sl_settings *settings)
 {
     if (settings->edge_features == SL_EDGE_FEATURES_ADD) {
-        return settings->model == SL_MODEL_RGCN ? &sl_rgcn_adding : &sl_sage_adding;
+        return sl_model_kind(settings->model)->adding;
     }
     return settings->bases > 0 ? &sl_rgcn_bases : sl_model_kind(settings->model)->layer;
 }
@@ -203,6 +197,7 @@ static void shape_layer(const struct sl_settings *settings, uint32_t i, const st
     }
     layer->n_bases = settings->bases;
     layer->n_edge_features = aggregates && settings->edge_features != SL_EDGE_FEATURES_NONE ? data->n_edge_features : 0;
+    layer->adds_edges = layer->n_edge_features > 0 && settings->edge_features == SL_EDGE_FEATURES_ADD;
     layer->scale = 1;
     layer->activates_input = layer->kind->norms_input;
     layer->keeps = i < before && model->layer->reads_first;
@@ -247,6 +242,7 @@ static void shape_parameters(struct sl_layer *layer)
         case SL_SHAPE_EDGES: p->n_rows = layer->n_edge_features; break;
         case SL_SHAPE_EDGE_RELATIONS:
         case SL_SHAPE_EDGE_PRODUCTS: p->n_rows = layer->n_edge_features * sl_layer_slabs(layer); break;
+        case SL_SHAPE_EDGE_MESSAGES: p->n_rows = layer->adds_edges ? layer->n_edge_features * layer->n_heads : 0; break;
         case SL_SHAPE_EDGE_ENCODERS:
             p->n_rows = layer->n_edge_features * sl_layer_slabs(layer);
             p->n_columns = layer->n_in;
@@ -432,7 +428,7 @@ static uint32_t list_parameter(const struct sl_model *model, uint32_t i, int k, 
     sl_real *const arrays[] = {p->value, p->moment1, p->moment2};
     static const char *const states[] = {"", ".moment1", ".moment2"};
     uint32_t n = state && sl_parameter_trained(p) ? 3 : 1;
-    if (p->n_rows == 0 || is_derived(kind)) {
+    if (p->n_rows == 0 || sl_shape_is_derived(kind->shape)) {
         return 0;
     }
     for (uint32_t j = 0; j < n; j++) {

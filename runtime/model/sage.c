@@ -49,19 +49,20 @@ static enum sl_status finish(const struct sl_layer_pass *lp, uint32_t p, uint32_
     return SL_OK;
 }
 
-/* Attention reads features of edges in its scores instead. */
+/* Attention may read features of edges in its scores alone. */
 static bool sums_edges(const struct sl_layer_pass *lp)
 {
     return sl_layer_pass_row(lp, SL_ROWS_EDGES)->width > 0;
 }
 
-/* The share of the features of edges: z += mean(e) W_edge. */
-static enum sl_status add_edges(const struct sl_layer_pass *lp, uint32_t p, uint32_t c)
+enum sl_status sl_sage_add_edges(const struct sl_layer_pass *lp, uint32_t p, uint32_t c, int matrix)
 {
     struct sl_task_args head = sl_layer_pass_head(lp, p);
     starpu_data_handle_t sum = sl_layer_pass_rows(lp, p, SL_ROWS_EDGES)->chunk[c];
-    SL_CHECK(lp->pass->source->sum_edges(lp, p, c, sum));
-    return sl_dense_forward_submit(&head, sum, 0, sl_layer_pass_value(lp, p, SL_SAGE_EDGES), NULL, 1,
+    if (!lp->layer->kind->sum->sums_edges) {
+        SL_CHECK(lp->pass->source->sum_edges(lp, p, c, sum));
+    }
+    return sl_dense_forward_submit(&head, sum, 0, sl_layer_pass_value(lp, p, matrix), NULL, 1,
                                    sl_layer_pass_rows(lp, p, SL_ROWS_Z)->chunk[c]);
 }
 
@@ -83,7 +84,7 @@ static enum sl_status combine(const struct sl_layer_pass *lp, uint32_t p, uint32
 {
     SL_CHECK(sum_rows(lp, p, c));
     if (sl_layer_pass_ends(lp) && sums_edges(lp)) {
-        return add_edges(lp, p, c);
+        return sl_sage_add_edges(lp, p, c, SL_SAGE_EDGES);
     }
     return SL_OK;
 }

@@ -13,18 +13,20 @@
 enum { SL_SAGE_SELF, SL_SAGE_NEIGH, SL_SAGE_BIAS, SL_SAGE_PARAMETERS };
 
 /* The components of a layer with bases, which its sum reads; or the matrices for features of edges. If the features are
- * added to rows, those are derived from the encoder's and from W. */
+ * added to rows, those are derived from the encoder's and from W. sl_sage_backward makes their gradients if the layer
+ * has SL_ROWS_EDGES. */
 enum { SL_SAGE_COMPONENTS = SL_SAGE_PARAMETERS, SL_SAGE_EDGES = SL_SAGE_PARAMETERS, SL_SAGE_ENCODER };
 
 /* For the kind's table (runtime/model/layer.h). */
 enum sl_status sl_sage_forward(const struct sl_layer_pass *lp);
 enum sl_status sl_sage_backward(const struct sl_layer_pass *lp);
 
+/* The share of the features of edges in chunk c: z += SL_ROWS_EDGES times a matrix, a parameter. */
+enum sl_status sl_sage_add_edges(const struct sl_layer_pass *lp, uint32_t p, uint32_t c, int matrix);
+
 /* For the table of a layer that adds features of edges to rows. */
 enum sl_status sl_sage_derive(const struct sl_layer_pass *lp, uint32_t replica);
 enum sl_status sl_sage_derive_back(const struct sl_layer_pass *lp, uint32_t replica);
-#define SL_SAGE_DERIVES                                                                                                \
-    .derived = SL_SAGE_EDGES, .also_derived = SL_SAGE_NEIGH, .derive = sl_sage_derive,                                 \
-    .derive_back = sl_sage_derive_back
+#define SL_SAGE_DERIVES .also_derived = SL_SAGE_NEIGH, .derive = sl_sage_derive, .derive_back = sl_sage_derive_back
 
 #endif

@@ -59,6 +59,8 @@ struct sl_sum_kind {
     bool whole_rows;
     /* The sum reads the relations of edges: it needs a typed graph (data/graph.h). */
     bool by_relation;
+    /* forward and full fill SL_ROWS_EDGES, too, if the layer has these rows. */
+    bool sums_edges;
 
     /* Sum over a minibatch's block: out = sum if beta is 0, out += sum if beta is 1. */
     enum sl_status (*forward)(const struct sl_layer_pass *lp, const struct sl_sum_chunk *chunk, int beta,

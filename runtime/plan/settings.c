@@ -196,7 +196,7 @@ static const struct sl_option options[] = {
      .offset = FIELD(edge_features), .choices = "none,concat,add", .initial = "none",
      .help = "Use of the dataset's features of edges. none: no use. concat: a message is the in-neighbour's row with "
              "the features of the edge beside it (sage, rgcn), or the scores of attention have them (gat, rgat). add: "
-             "the features, times a matrix of the layer, are added to the row (sage, rgcn)",
+             "the features, times a matrix of the layer, are added to the row; gat and rgat score them, too",
      .of_model = true, .needs = "model=sage,gat,rgcn,rgat"},
     {.name = "precision", .group = "model", .kind = SL_OPTION_CHOICE, .offset = FIELD(precision),
      .choices = "float,bf16,tf32", .initial = "float",
@@ -809,8 +809,6 @@ static enum sl_status check_pairs(const struct sl_settings *s)
         {begun && s->input_layer, "input-layer", "model", "the model already begins with such a layer"},
         {begun && s->output_layers > 0, "output-layers", "model", "the model already ends in such a layer"},
         {begun && s->residual, "residual", "model", "the model already has residuals"},
-        {s->edge_features == SL_EDGE_FEATURES_ADD && attends(s), "edge-features", "model",
-         "attention has them in its scores: use concat"},
         {featured && s->bases > 0, "edge-features", "bases",
          "each relation has its own matrix for them; leave --bases out"},
         {featured && sl_settings_trains_links(s), "edge-features", "objective",

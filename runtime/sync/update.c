@@ -122,9 +122,10 @@ static enum sl_status optimise(const struct sl_update *u, const struct sl_layer_
 static enum sl_status underive(const struct sl_update *u, const struct sl_layer_pass *lp)
 {
     const struct sl_layer_kind *kind = lp->layer->kind;
-    SL_CHECK(reduce(u, lp, kind->derived));
-    if (kind->derived_scores > 0 && lp->layer->n_edge_features > 0) {
-        SL_CHECK(reduce(u, lp, kind->derived_scores));
+    for (int k = 0; k < (int)kind->n_parameters; k++) {
+        if (sl_shape_is_derived(kind->parameter[k].shape) && lp->layer->parameter[k].n_rows > 0) {
+            SL_CHECK(reduce(u, lp, k));
+        }
     }
     if (kind->also_derived > 0) {
         SL_CHECK(reduce(u, lp, kind->also_derived));

@@ -53,7 +53,8 @@ same()
 }
 
 for run in "concat plain --model sage" "concat typed --model rgcn" "concat marked --model gat --heads 4 --lr 0.03" \
-    "concat pointed --model rgat --heads 4 --lr 0.03" "add plain --model sage" "add typed --model rgcn"; do
+    "concat pointed --model rgat --heads 4 --lr 0.03" "add plain --model sage" "add typed --model rgcn" \
+    "add plain --model gat --heads 4 --lr 0.03" "add typed --model rgat --heads 4 --lr 0.03"; do
     # shellcheck disable=SC2086 # words
     set -- $run --directed --batch-size 60 --pes 2 --dropout 0
     way=$1
@@ -121,12 +122,11 @@ refused '^coop_sage: --edge-features: expected a dataset with features of its ed
 refused '^coop_sage: --edge-features: expected --model sage or gat or rgcn or rgat' plain --model gcn
 refused '^coop_sage: --edge-features concat cannot be used with --bases 2' typed --model rgcn --bases 2
 refused '^coop_sage: --edge-features concat cannot be used with --objective link' plain --objective link
-refused '^coop_sage: --edge-features add cannot be used with --model rgat' typed --model rgat --edge-features add
 refuse 'edge-features' "$pipe_gnn" --dataset ./plain --edge-features concat
 ((failed == 0)) || exit 1
 
 need_mpi
-for run in "plain concat sage" "typed concat rgcn" "plain concat gat" "typed concat rgat" "plain add sage" "typed add rgcn"; do
+for run in "plain concat sage" "typed concat rgcn" "plain concat gat" "typed concat rgat" "plain add sage" "typed add rgcn" "plain add gat" "typed add rgat"; do
     # shellcheck disable=SC2086 # words
     set -- $run
     options=(--dataset "./$1" --edge-features "$2" --model "$3" "${common[@]}" --cpus 1 --cache none --pes 4 --batch-size 30 --epochs 2)

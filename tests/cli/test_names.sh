@@ -19,7 +19,7 @@ from torch.nn import functional
 
 library, model, norm, activation = sys.argv[1:5]
 dense = '--output-layers' in sys.argv
-featured = 'concat' in sys.argv  # --edge-features
+featured = '--edge-features' in sys.argv
 f = getattr(functional, activation)
 HIDDEN, LAYERS, HEADS, ALPHA, LAMBDA = 16, 3, 4, 0.1, 0.5
 
@@ -50,6 +50,8 @@ def conv(n_in, n_out, i):
     from dgl import nn
     if model == 'sage':
         return nn.SAGEConv(n_in, n_out, 'mean')
+    if model == 'gat' and featured:
+        return nn.EdgeGATConv(n_in, 3, n_out // heads, heads, residual=True)
     if model == 'gat':
         return nn.GATConv(n_in, n_out // heads, heads)
     if model == 'gatv2':
@@ -63,7 +65,13 @@ def conv(n_in, n_out, i):
 def graph_of(edges, n):
     edges = torch.from_numpy(edges)
     if featured:  # as they are listed
-        return edges.T, torch.from_numpy(table('made/raw/edge-feat.csv.gz', np.float32)).double()
+        features = torch.from_numpy(table('made/raw/edge-feat.csv.gz', np.float32)).double()
+        if library == 'torch_geometric':
+            return edges.T, features
+        import dgl
+        kept, own = edges[:, 0] != edges[:, 1], torch.arange(n)
+        graph = dgl.graph((torch.cat([edges[kept, 0], own]), torch.cat([edges[kept, 1], own])), num_nodes=n)
+        return graph, torch.cat([features[kept], torch.zeros(n, features.shape[1])])  # the own term has none
     edges = edges[edges[:, 0] != edges[:, 1]]
     edges = torch.unique(torch.cat([edges, edges.flip(1)]), dim=0).T.contiguous()
     if library == 'torch_geometric':
@@ -106,6 +114,8 @@ class Net(Module):
     def apply_conv(self, i, graph, *rows):
         if library == 'torch_geometric':
             return self.convs[i](*rows, *graph)
+        if featured:
+            return self.layers[i](graph[0], *rows, graph[1]).flatten(1)
         return self.layers[i](graph, *rows).flatten(1)
 
     def forward(self, x, graph):
@@ -154,6 +164,7 @@ for library in $libraries; do
             [[ $names == pyg && $model == gat* ]] && skip=--skip
             featured=
             [[ $names == pyg && $model == gat && $norm == layer ]] && featured="--directed --edge-features concat"
+            [[ $names == dgl && $model == gat && $norm == layer ]] && featured="--directed --edge-features add --skip"
             "$program" --dataset ./made --cache none --model $model --norm $norm --activation $activation --layers 3 --hidden 16 --lr 0.02 ${only[$model]-} $skip $dense $featured \
                 --epochs 2 --batch-size 64 --pes 2 --cpus 1 --quiet --save model.safetensors \
                 --save-names $names --predict scores.npy || exit 1

@@ -3,7 +3,7 @@
 # Copyright (c) 2026 the Starling authors
 """Write gatv2_*.json, gat3_elu.json and edges_gat.json beside this file: PyTorch Geometric's GATv2Conv and GATConv on the
 graph of gat2.json, some with dense layers behind, one with features of edges, and PyTorch's figures in double. Needs torch
-and torch-geometric; the tests do not.
+and torch-geometric; the tests do not. edges_gat.json has a further case, `added`: messages are u + f W_edge, as in DGL's EdgeGATConv.
 
 GATv2Conv has an output bias beside those of its two products. It is one too many: z and the scores have two biases in
 all. It stays at zero, as Starling writes it."""
@@ -24,7 +24,21 @@ NAMES = {
 }
 
 
-def run(model, widths, heads, skip, norm, activation, n_dense, features, x, edges, labels, train):
+def with_messages(conv, h, edges, features):
+    """GATConv with features of edges in its messages, too. The own term has none."""
+    source, target = edges[:, edges[0] != edges[1]]
+    y = conv.lin_edge(features[edges[0] != edges[1]]).unflatten(1, (conv.heads, -1))
+    y = torch.cat([y, torch.zeros(len(h), *y.shape[1:])])
+    source, target = (torch.cat([ids, torch.arange(len(h))]) for ids in (source, target))
+    u = conv.lin(h).unflatten(1, y.shape[1:])
+    x = (u * conv.att_src).sum(-1)[source] + (u * conv.att_dst).sum(-1)[target] + (y * conv.att_edge).sum(-1)
+    e = functional.leaky_relu(x, 0.2).exp()
+    a = e / torch.zeros(len(h), conv.heads).index_add(0, target, e)[target]
+    z = torch.zeros_like(u).index_add(0, target, a[..., None] * (u[source] + y)).flatten(1)
+    return z + conv.res(h) + conv.bias
+
+
+def run(model, widths, heads, skip, norm, activation, n_dense, features, x, edges, labels, train, added=False):
     torch.manual_seed(4)
     convs, p = [], {}
     last, names = len(widths) - 2, []
@@ -53,7 +67,10 @@ def run(model, widths, heads, skip, norm, activation, n_dense, features, x, edge
     def logits():
         h = x
         for i, name in enumerate(names):
-            h = convs[i](h, edges, features) if i < len(convs) else h @ p[f"{name}.w"].T + p[f"{name}.bias"]
+            if added:
+                h = with_messages(convs[i], h, edges, features)
+            else:
+                h = convs[i](h, edges, features) if i < len(convs) else h @ p[f"{name}.w"].T + p[f"{name}.bias"]
             if norm and i < last:
                 h = layer_norm(h, h.shape[1:], p[f"{name}.norm_weight"], p[f"{name}.norm_bias"])
             h = getattr(functional, activation)(h) if i < last else h
@@ -99,6 +116,8 @@ for name, model, widths, heads, skip, norm, activation, n_dense in [
                                                                       *data)}
     if features is not None:
         content["edge_features"] = features.tolist()
+        content["added"] = {"options": {**options, "edge_features": "add"},
+                            **run(model, widths, heads, skip, norm, activation, n_dense, features, *data, True)}
     with open(os.path.join(folder, f"{name}.json"), "w", encoding="utf-8") as f:
         json.dump(content, f, indent=0)
         f.write("\n")

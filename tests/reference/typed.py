@@ -19,9 +19,9 @@ from torch.nn.functional import cross_entropy, leaky_relu
 N, WIDTHS, RELATIONS, BASES, HEADS, EDGE = 24, (5, 8, 3), 4, 2, 2, 3
 LR, DECAY = 0.05, 0.01
 DENSE = {"typed_bases": 2, "typed_rgat_single": 1}  # by case, their number
-# edges: of another seed, so that no gradient is a difference of large numbers. added: a message is the row plus the
-# features of the edge times the encoder's matrix.
-PARTS = {"weighted_typed_rgat": "edges", "edges_rgcn": "added", "edges_sage": "added"}
+# By part its seed; with some others, a gradient is a difference of large numbers. added: a message is the row plus the
+# features of the edge times the encoder's matrix or, in rgat, the projected row plus the projected features.
+PARTS = {"weighted_typed_rgat": {"edges": 6, "added": 6}, "edges_rgcn": {"added": 3}, "edges_sage": {"added": 3}}
 
 
 def make_edges(r):
@@ -41,16 +41,16 @@ def mean(y, source, target, weights):
     return torch.zeros(N, y.shape[1]).index_add(0, target, terms) / ones.clamp(min=1)[:, None]
 
 
-def attention(u, a_source, a_target, scores, source, target, weights):
-    """u: [N, heads, width]; a softmax over each target's edges. scores: of the edges' features."""
+def attention(u, a_source, a_target, scores, added, source, target, weights):
+    """u: [N, heads, width]; a softmax over each target's edges. scores: of the edges' features; added: to messages."""
     x = leaky_relu((u * a_source).sum(-1)[source] + (u * a_target).sum(-1)[target] + scores, 0.2)
     e = (x - x.max()).exp()
     total = torch.zeros(N, u.shape[1]).index_add(0, target, e)
     a = weights[:, None] * e / total[target]
-    return torch.zeros_like(u).index_add(0, target, a[..., None] * u[source]).flatten(1)
+    return torch.zeros_like(u).index_add(0, target, a[..., None] * (u[source] + added)).flatten(1)
 
 
-def layer(model, p, i, h, edges, weights, features=None):
+def layer(model, p, i, h, edges, weights, features=None, added=False):
     z = h @ p[f"{i}.w_self"] + p[f"{i}.bias"]
     if model == "bases":
         w = torch.einsum("rb,bio->rio", p[f"{i}.components"], p[f"{i}.bases"])
@@ -61,12 +61,12 @@ def layer(model, p, i, h, edges, weights, features=None):
         source, target = edges[own, :2].T
         if model == "rgat":
             a_source, a_target = p[f"{i}.attn_src"][k], p[f"{i}.attn_dst"][k]
-            scores = 0
+            y = scores = torch.zeros(())
             if features is not None:
                 y = (features[own] @ p[f"{i}.w_edge"][k]).unflatten(1, (a_source.shape[0], -1))
                 scores = (y * p[f"{i}.attn_edge"][k]).sum(-1)
-            z = z + attention((h @ w[k]).unflatten(1, (a_source.shape[0], -1)), a_source, a_target, scores, source,
-                              target, weights[own])
+            z = z + attention((h @ w[k]).unflatten(1, (a_source.shape[0], -1)), a_source, a_target, scores,
+                              y if added else 0, source, target, weights[own])
         elif f"{i}.encoder" in p:
             z = z + mean((h[source] + features[own] @ p[f"{i}.encoder"][k]) @ w[k], torch.arange(len(target)), target,
                          weights[own])
@@ -146,7 +146,8 @@ def run(model, x, labels, train, edges, weights, features, n_dense, seed=3, adde
     if features is None or model == "rgat":
         check_layer(model, p, x, edges, features)
     for step in range(3):
-        z = layer(model, p, 1, layer(model, p, 0, x, edges, weights, features).relu(), edges, weights, features)
+        z = layer(model, p, 0, x, edges, weights, features, added).relu()
+        z = layer(model, p, 1, z, edges, weights, features, added)
         for k in range(n_dense):
             z = z.relu() @ p[f"out.{k}.w"] + p[f"out.{k}.bias"]
         loss = cross_entropy(z[train], labels[train])
@@ -189,14 +190,13 @@ for name, model, kept, weights, features in cases:
                "labels": labels, "train": train, "options": options,
                **run(model, x, torch.tensor(labels), torch.tensor(train), torch.tensor(kept), weights, features,
                      DENSE.get(name, 0))}
-    if name in PARTS:
-        added = PARTS[name] == "added"
-        of = features if added else all_features
-        part = run(model, x, torch.tensor(labels), torch.tensor(train), torch.tensor(kept), weights, of, 0,
-                   3 if added else 6, added)
+    for part_name, seed in PARTS.get(name, {}).items():
+        added = part_name == "added"
+        of = all_features if features is None else features
+        part = run(model, x, torch.tensor(labels), torch.tensor(train), torch.tensor(kept), weights, of, 0, seed, added)
         if added:
             part["options"] = {**options, "edge_features": "add"}
-        content[PARTS[name]] = {"edge_features": of.tolist(), **part}
+        content[part_name] = {"edge_features": of.tolist(), **part}
     if weights is some:
         content["edge_weights"] = weights.tolist()
     if features is not None:

@@ -57,7 +57,7 @@ static MAYBE_UNUSED const char *parameter_name(const struct sl_layer *layer, int
     static const char *const gin[SL_MAX_PARAMETERS] = {"eps", "w1", "b1", "w2", "b2"};
     static const char *const rgcn[SL_MAX_PARAMETERS] = {"w_self", "w_neigh", "bias", "w_edge"};
     static const char *const bases[SL_MAX_PARAMETERS] = {"w_self", "bases", "bias", "components"};
-    static const char *const rgat[SL_MAX_PARAMETERS] = {"w_self",   "",         "bias",   "w_relations",
+    static const char *const rgat[SL_MAX_PARAMETERS] = {"w_self",   "",         "bias",   "",         "w_relations",
                                                         "attn_src", "attn_dst", "w_edge", "attn_edge"};
     static const char *const others[SL_MAX_PARAMETERS] = {"w",      "bias", "attn_src", "attn_dst",
                                                           "w_skip", "",     "w_edge",   "attn_edge"};

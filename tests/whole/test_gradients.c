@@ -127,7 +127,7 @@ static void settings_of(int model, const struct variant *v, struct sl_settings *
     const bool reads_edges = model == SL_MODEL_SAGE || is_typed(model) || (model == SL_MODEL_GAT && v->heads > 1);
     if (reads_edges && v->chunks != 3 && out->labor_iterations == 0) {
         out->edge_features = SL_EDGE_FEATURES_CONCAT;
-    } else if (model == SL_MODEL_SAGE || (model == SL_MODEL_RGCN && out->bases == 0)) {
+    } else if (model == SL_MODEL_SAGE || model == SL_MODEL_GAT || (is_typed(model) && out->bases == 0)) {
         out->edge_features = SL_EDGE_FEATURES_ADD;
     }
     out->activation = (int)((v - variants) % 4); /* enum sl_activate_kind */

@@ -804,6 +804,8 @@ static const struct variant {
     {"model=sage edge-features=concat sampler=labor hidden=8 edge-weights=factor", false},
     {"model=rgcn edge-features=concat norm=layer hidden=24 edge-weights=factor", false},
     {"model=sage edge-features=add norm=layer hidden=24", false},
+    {"model=gat edge-features=add norm=layer hidden=24 heads=4", false},
+    {"model=rgat edge-features=add norm=layer hidden=24 heads=4 edge-weights=factor", false},
     {"model=rgcn edge-features=add norm=layer hidden=24 edge-weights=factor", false},
     {"model=rgat edge-features=concat norm=layer hidden=24 edge-weights=factor", false},
     {"model=gcn norm=batch hidden=24 edge-weights=factor", false},

@@ -298,7 +298,9 @@ TEST(test_schedules)
 /* tests/reference/attention.py, likewise. */
 TEST(test_attention)
 {
+    static const char *const added[] = {"edges_gat/added", "weighted_typed_rgat/added"};
     check_closely(sizeof attention / sizeof *attention, attention, fmin(TOLERANCE, 1e-5));
+    check_closely(2, added, fmin(TOLERANCE, 1e-5));
 }
 
 /* Sparse features are floats in a double run, too. */

@@ -4,8 +4,8 @@
  * Attention over in-neighbours and the vertex itself, static or dynamic, and attention over the in-neighbours of each
  * relation (codelets/sums/attend.h). A layer of dynamic attention has computed the rows R in SL_ROWS_T. */
 #include "codelets/sums/attend.h"
-#include "runtime/model/gat.h"
 #include "runtime/model/gatv2.h"
+#include "runtime/model/kinds.h"
 #include "runtime/model/pass.h"
 #include "runtime/model/sums.h"
 
@@ -28,32 +28,35 @@ static struct sl_edge_score_handles scores_of(const struct sl_layer_pass *lp, ui
     if (lp->layer->n_edge_features == 0) {
         return (struct sl_edge_score_handles){NULL, NULL, NULL};
     }
-    return (struct sl_edge_score_handles){part->edge_table, sl_layer_pass_value(lp, p, SL_GAT_SCORES),
-                                          part->graph.rows};
+    const int scores = sl_layer_derived(lp->layer, SL_SHAPE_EDGE_SCORES);
+    return (struct sl_edge_score_handles){part->edge_table, sl_layer_pass_value(lp, p, scores), part->graph.rows};
 }
 
-static struct sl_attend_targets targets_of(const struct sl_layer_pass *lp, const struct sl_sum_chunk *chunk)
+/* features: the role of S, or of its gradient. */
+static struct sl_attend_targets targets_of(const struct sl_layer_pass *lp, const struct sl_sum_chunk *chunk,
+                                           enum sl_role features)
 {
-    return (struct sl_attend_targets){
-        .block = chunk->block,
-        .row0 = sl_layer_pass_chunk_row(lp, chunk->p, lp->level, chunk->c),
-        .n_edges = chunk->n_edges,
-        .sources = &chunk->sources,
-        .operands = {chunk_of(lp, chunk->p, SL_ROWS_T, chunk->c), weights_of(lp, chunk->p), scores_of(lp, chunk->p)}};
+    return (struct sl_attend_targets){.block = chunk->block,
+                                      .row0 = sl_layer_pass_chunk_row(lp, chunk->p, lp->level, chunk->c),
+                                      .n_edges = chunk->n_edges,
+                                      .sources = &chunk->sources,
+                                      .operands = {chunk_of(lp, chunk->p, SL_ROWS_T, chunk->c),
+                                                   weights_of(lp, chunk->p), scores_of(lp, chunk->p),
+                                                   chunk_of(lp, chunk->p, features, chunk->c)}};
 }
 
 static enum sl_status forward(const struct sl_layer_pass *lp, const struct sl_sum_chunk *chunk, int beta,
                               starpu_data_handle_t out)
 {
     struct sl_task_args head = sl_layer_pass_head(lp, chunk->p);
-    const struct sl_attend_targets to = targets_of(lp, chunk);
+    const struct sl_attend_targets to = targets_of(lp, chunk, SL_ROWS_EDGES);
     return sl_attend_forward_submit(&head, &to, beta, out, chunk_of(lp, chunk->p, SL_ROWS_SCALES, chunk->c));
 }
 
 static enum sl_status sides(const struct sl_layer_pass *lp, const struct sl_sum_chunk *chunk)
 {
     struct sl_task_args head = sl_layer_pass_head(lp, chunk->p);
-    const struct sl_attend_targets to = targets_of(lp, chunk);
+    const struct sl_attend_targets to = targets_of(lp, chunk, SL_ROWS_GEDGES);
     struct sl_attend_sides out = {.sides = chunk_of(lp, chunk->p, SL_ROWS_SIDES, chunk->c),
                                   .gr = chunk_of(lp, chunk->p, SL_ROWS_GT, chunk->c)};
     starpu_data_handle_t sums = chunk_of(lp, chunk->p, SL_ROWS_GINNER, chunk->c);
@@ -68,8 +71,10 @@ static enum sl_status sides(const struct sl_layer_pass *lp, const struct sl_sum_
 
 static struct sl_attend_gradients gradients_of(const struct sl_layer_pass *lp, uint32_t p)
 {
+    const bool adds = sl_layer_pass_row(lp, SL_ROWS_GEDGES)->width > 0;
     return (struct sl_attend_gradients){sl_layer_pass_returns(lp, p), sl_layer_pass_rows(lp, p, SL_ROWS_SIDES),
-                                        weights_of(lp, p), scores_of(lp, p)};
+                                        adds ? sl_layer_pass_rows(lp, p, SL_ROWS_GEDGES) : NULL, weights_of(lp, p),
+                                        scores_of(lp, p)};
 }
 
 static enum sl_status backward(const struct sl_layer_pass *lp, const struct sl_sum_back *back)
@@ -92,8 +97,9 @@ static enum sl_status full(const struct sl_layer_pass *lp, uint32_t q, uint32_t 
                            const struct sl_full_sources *edges, int beta, starpu_data_handle_t out)
 {
     struct sl_task_args head = sl_layer_pass_head(lp, q);
-    const struct sl_attend_operands operands = {chunk_of(lp, q, SL_ROWS_T, sl_layer_pass_place(lp, q, row).chunk),
-                                                weights_of(lp, q), scores_of(lp, q)};
+    const uint32_t c = sl_layer_pass_place(lp, q, row).chunk;
+    const struct sl_attend_operands operands = {chunk_of(lp, q, SL_ROWS_T, c), weights_of(lp, q), scores_of(lp, q),
+                                                chunk_of(lp, q, SL_ROWS_EDGES, c)};
     return sl_attend_full_submit(&head, edges, q, row, lp->layer->n_heads, &operands, beta, out);
 }
 
@@ -101,6 +107,7 @@ const struct sl_sum_kind sl_sum_attention = {
     .name = "attention",
     .rereads = true,
     .whole_rows = true,
+    .sums_edges = true,
     .forward = forward,
     .sides = sides,
     .backward = backward,
@@ -124,6 +131,7 @@ const struct sl_sum_kind sl_sum_attention_by_relation = {
     .rereads = true,
     .whole_rows = true,
     .by_relation = true,
+    .sums_edges = true,
     .forward = forward,
     .sides = sides,
     .backward = backward,

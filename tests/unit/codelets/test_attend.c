@@ -13,8 +13,9 @@
 #define WEIGHTED 3
 #define SAMPLED 4
 
-/* Columns of the features of edges; 0: none. The table has TABLE rows. */
+/* Columns of the features of edges; 0: none. The table has TABLE rows. in_messages: messages have them, too. */
 static uint32_t n_features;
+static bool in_messages;
 #define TABLE 50
 
 /* The row of the edge from u to v. */
@@ -33,7 +34,7 @@ struct state {
     struct sl_heads heads;          /* R is the graph's */
     struct level u, gu;             /* of sources */
     struct level z, lse, gz, sides; /* of destinations */
-    struct level gv;                /* of destinations; one column without features */
+    struct level gv, s, gs;         /* of destinations; one column without features */
     sl_real *table, *v;             /* NULL without features */
     uint32_t *edges[MAX_PARTS], *back[MAX_PARTS];
 };
@@ -92,7 +93,9 @@ static struct state *make_state(const struct group *group, uint32_t hop, struct 
                         .gz = make_level(group, hop, heads.n_columns, shift_out),
                         .lse = make_level(group, hop, n_scores, shift_out),
                         .sides = make_level(group, hop, 4 * n_scores, shift_out),
-                        .gv = make_level(group, hop, n_features > 0 ? n_scores * n_features : 1, shift_out)};
+                        .gv = make_level(group, hop, n_features > 0 ? n_scores * n_features : 1, shift_out),
+                        .s = make_level(group, hop, n_features > 0 ? n_scores * n_features : 1, shift_out),
+                        .gs = make_level(group, hop, n_features > 0 ? n_scores * n_features : 1, shift_out)};
     if (s->of_sample) {
         lift_weights(group, hop);
     }
@@ -101,6 +104,8 @@ static struct state *make_state(const struct group *group, uint32_t hop, struct 
     }
     fill_level(group, SEED, &s->u);
     fill_level(group, SEED + 1, &s->gz);
+    fill_level(group, SEED + 3, &s->s); /* overwritten */
+    fill_level(group, SEED + 4, &s->gs);
     for (struct entry e = {0}; next_entry(group, &s->u, &e);) {
         *e.x *= e.j % sl_heads_slab(heads) < heads.n_columns ? 1 : (sl_real)score_size;
     }
@@ -109,7 +114,8 @@ static struct state *make_state(const struct group *group, uint32_t hop, struct 
 
 static void free_state(struct state **s)
 {
-    struct level *const all[] = {&(*s)->u, &(*s)->gu, &(*s)->z, &(*s)->lse, &(*s)->gz, &(*s)->sides, &(*s)->gv};
+    struct level *const all[] = {&(*s)->u,     &(*s)->gu, &(*s)->z, &(*s)->lse, &(*s)->gz,
+                                 &(*s)->sides, &(*s)->gv, &(*s)->s, &(*s)->gs};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         free_level((*s)->group, all[i]);
     }
@@ -124,7 +130,7 @@ static void free_state(struct state **s)
 
 /* ---- one hop ---- */
 
-enum { U, GU, Z, LSE, GZ, SIDES, GV };
+enum { U, GU, Z, LSE, GZ, SIDES, GV, S, GS };
 
 static struct sl_edge_score_handles of_edges; /* of the hop in hand */
 
@@ -134,8 +140,8 @@ static struct handles *open_hop(const struct state *s)
     for (uint32_t p = 0; p < s->group->n_parts; p++) {
         h->block[p].of_sample = s->of_sample;
     }
-    const struct level *levels[] = {&s->u, &s->gu, &s->z, &s->lse, &s->gz, &s->sides, &s->gv};
-    for (int slot = U; slot <= GV; slot++) {
+    const struct level *levels[] = {&s->u, &s->gu, &s->z, &s->lse, &s->gz, &s->sides, &s->gv, &s->s, &s->gs};
+    for (int slot = U; slot <= GS; slot++) {
         wrap_level(h, slot, levels[slot]);
     }
     of_edges = (struct sl_edge_score_handles){NULL, NULL, NULL};
@@ -157,10 +163,23 @@ static starpu_data_handle_t chunk_at(const struct handles *h, int slot, uint32_t
     return h->rows[slot][p].chunk[row0 >> h->rows[slot][p].split.shift];
 }
 
+/* The same of S or GS, if messages have features. */
+static starpu_data_handle_t features_at(const struct handles *h, int slot, uint32_t p, uint32_t row0)
+{
+    return in_messages ? chunk_at(h, slot, p, row0) : NULL;
+}
+
+static struct sl_attend_gradients gradients_at(struct handles *h, uint32_t p)
+{
+    return (struct sl_attend_gradients){&h->rows[GZ][p], &h->rows[SIDES][p], in_messages ? &h->rows[GS][p] : NULL, NULL,
+                                        of_edges};
+}
+
 static void submit_z(struct handles *h, uint32_t p, uint32_t row0, const struct sl_source_handles *sources,
                      starpu_data_handle_t z)
 {
-    const struct sl_attend_targets to = {&h->block[p], row0, 100, sources, {NULL, NULL, of_edges}};
+    const struct sl_attend_targets to = {
+        &h->block[p], row0, 100, sources, {NULL, NULL, of_edges, features_at(h, S, p, row0)}};
     expect_ok(sl_attend_forward_submit(&head, &to, h->beta, z, chunk_at(h, LSE, p, row0)));
 }
 
@@ -175,7 +194,8 @@ static void forward(int beta, struct state *s)
 static void submit_sides(struct handles *h, uint32_t p, uint32_t row0, const struct sl_source_handles *sources,
                          starpu_data_handle_t gz)
 {
-    const struct sl_attend_targets to = {&h->block[p], row0, 100, sources, {NULL, NULL, of_edges}};
+    const struct sl_attend_targets to = {
+        &h->block[p], row0, 100, sources, {NULL, NULL, of_edges, features_at(h, GS, p, row0)}};
     const struct sl_attend_sides out = {.sides = chunk_at(h, SIDES, p, row0),
                                         .gv = of_edges.v != NULL ? chunk_at(h, GV, p, row0) : NULL};
     expect_ok(sl_attend_sides_submit(&head, &to, gz, chunk_at(h, LSE, p, row0), &out));
@@ -183,7 +203,7 @@ static void submit_sides(struct handles *h, uint32_t p, uint32_t row0, const str
 
 static void send(struct handles *h, uint32_t p, uint32_t n, const uint32_t *t0, const struct sl_slice *packed)
 {
-    const struct sl_attend_gradients gradients = {&h->rows[GZ][p], &h->rows[SIDES][p], NULL, of_edges};
+    const struct sl_attend_gradients gradients = gradients_at(h, p);
     struct sl_slice u[MAX_PARTS];
     for (uint32_t q = 0, k = 0; k < n; q++) {
         u[k] = h->packed[p][q];
@@ -195,8 +215,7 @@ static void send(struct handles *h, uint32_t p, uint32_t n, const uint32_t *t0, 
 static void accumulate(struct handles *h, uint32_t q, uint32_t row0, const struct sl_share_sources *from,
                        starpu_data_handle_t gu)
 {
-    const struct sl_attend_shares shares = {
-        .block = &h->block[q], .gradients = {&h->rows[GZ][q], &h->rows[SIDES][q], NULL, of_edges}, .from = *from};
+    const struct sl_attend_shares shares = {.block = &h->block[q], .gradients = gradients_at(h, q), .from = *from};
     expect_ok(sl_attend_accumulate_submit(&head, &shares, row0, chunk_at(h, U, q, row0), gu));
 }
 
@@ -226,6 +245,7 @@ struct plain {
     double *u, *gz;       /* given */
     double *z, *lse, *gu; /* computed */
     double *v, *gv;       /* of features; gv by destination */
+    double *s, *gs;       /* by destination; gs is given, 0 if messages have no features */
     const sl_real *table;
 };
 
@@ -280,9 +300,14 @@ static struct plain make_plain(const struct state *s)
                       .gu = table_of(s->group, &s->u),
                       .v = need((size_t)sl_heads_scores(s->heads) * n_features + 1, sizeof *g.v),
                       .gv = table_of(s->group, &s->gv),
+                      .s = table_of(s->group, &s->s),
+                      .gs = table_of(s->group, &s->gs),
                       .table = s->table};
     for (uint32_t i = 0; i < sl_heads_scores(s->heads) * n_features; i++) {
         g.v[i] = (double)s->v[i];
+    }
+    for (size_t i = 0; !in_messages && i < (size_t)n_vertices * sl_heads_scores(s->heads) * n_features; i++) {
+        g.gs[i] = 0;
     }
     for (uint32_t p = 0; p < s->group->n_parts; p++) {
         const struct group_block *block = &s->group->pe[p].block[s->hop];
@@ -295,8 +320,8 @@ static struct plain make_plain(const struct state *s)
 
 static void free_plain(struct plain *g)
 {
-    void *const all[] = {g->destination, g->relation, g->offsets, g->source, g->weight, g->share, g->a, g->da,
-                         g->u,           g->gz,       g->z,       g->lse,    g->gu,     g->v,     g->gv};
+    void *const all[] = {g->destination, g->relation, g->offsets, g->source, g->weight, g->share, g->a, g->da, g->u,
+                         g->gz,          g->z,        g->lse,     g->gu,     g->v,      g->gv,    g->s, g->gs};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         free(all[i]);
     }
@@ -359,8 +384,9 @@ static void add_list_and_head(struct plain *g, uint32_t i, uint32_t k)
     double *z = g->z + (size_t)g->destination[i] * heads.n_columns + k * width;
     const uint32_t row = g->relation[i] * heads.n_heads + k; /* of V */
     const double lse = reference_lse(g, i, k);
+    const size_t at = (size_t)g->destination[i] * sl_heads_scores(heads) + row;
     double c = 0;
-    g->lse[(size_t)g->destination[i] * sl_heads_scores(heads) + row] = lse;
+    g->lse[at] = lse;
     for (uint32_t e = g->offsets[i]; e < g->offsets[i + 1]; e++) {
         const double *u = g->u + slab_at(g, i, g->source[e]) + k * width;
         g->a[e] = g->share[e] * exp(e_of(g, i, e, k) - lse);
@@ -368,6 +394,11 @@ static void add_list_and_head(struct plain *g, uint32_t i, uint32_t k)
         for (uint32_t j = 0; j < width; j++) {
             z[j] += g->weight[e] * g->a[e] * u[j];
             g->da[e] += g->weight[e] * gz[j] * u[j];
+        }
+        const sl_real *f = features_of(g, i, e);
+        for (uint32_t j = 0; f != NULL && j < n_features; j++) {
+            g->s[at * n_features + j] += g->weight[e] * g->a[e] * (double)f[j];
+            g->da[e] += g->weight[e] * g->gs[at * n_features + j] * (double)f[j];
         }
         c += g->a[e] * g->da[e];
     }
@@ -379,7 +410,7 @@ static void add_list_and_head(struct plain *g, uint32_t i, uint32_t k)
         gu_own[heads.n_columns + heads.n_heads + k] += gx;
         const sl_real *f = features_of(g, i, e);
         for (uint32_t j = 0; f != NULL && j < n_features; j++) {
-            g->gv[((size_t)g->destination[i] * sl_heads_scores(heads) + row) * n_features + j] += gx * (double)f[j];
+            g->gv[at * n_features + j] += gx * (double)f[j];
         }
         for (uint32_t j = 0; j < width; j++) {
             gu[k * width + j] += g->weight[e] * g->a[e] * gz[j];
@@ -387,19 +418,24 @@ static void add_list_and_head(struct plain *g, uint32_t i, uint32_t k)
     }
 }
 
-/* z, lse and gu of the given u and gz. Returns <gz, z>, whose gradient for u is gu. */
+/* z, lse, s and gu of the given u, gz and gs. Returns <gz, z> + <gs, s>, whose gradient for u is gu. */
 static double evaluate(struct plain *g)
 {
     const size_t n_z = (size_t)g->n_vertices * g->heads.n_columns;
     double loss = 0;
     memset(g->z, 0, n_z * sizeof *g->z);
     memset(g->gu, 0, (size_t)g->n_vertices * sl_heads_row(g->heads) * sizeof *g->gu);
-    memset(g->gv, 0, (size_t)g->n_vertices * sl_heads_scores(g->heads) * n_features * sizeof *g->gv);
+    const size_t n_s = (size_t)g->n_vertices * sl_heads_scores(g->heads) * n_features;
+    memset(g->gv, 0, n_s * sizeof *g->gv);
+    memset(g->s, 0, n_s * sizeof *g->s);
     for (uint32_t i = 0; i < g->n_lists * g->heads.n_heads; i++) {
         add_list_and_head(g, i / g->heads.n_heads, i % g->heads.n_heads);
     }
     for (size_t i = 0; i < n_z; i++) {
         loss += g->gz[i] * g->z[i];
+    }
+    for (size_t i = 0; i < n_s; i++) {
+        loss += g->gs[i] * g->s[i];
     }
     return loss;
 }
@@ -433,6 +469,9 @@ static void check_hop(const struct group *group, uint32_t hop, struct sl_heads h
     expect_table("gradient", group, &s->gu, g.gu, 0, close * sqrt(width) * sqrt(length));
     if (n_features > 0) {
         expect_table("gradient of V", group, &s->gv, g.gv, 0, close * sqrt(width) * sqrt(length));
+    }
+    if (in_messages) {
+        expect_table("s", group, &s->s, g.s, 0, close * sqrt(length));
     }
     set_level(group, 3, &s->z);
     forward(1, s);
@@ -565,7 +604,7 @@ static void check_differences_of_v(uint32_t n_relations)
         g.v[i] = at - step;
         const double below = evaluate(&g);
         g.v[i] = at;
-        expect_near_at("difference of V", i, (above - below) / (2 * step), sum, 1e-8);
+        expect_near_at("difference of V", i, (above - below) / (2 * step), sum, 4e-8);
     }
     free_plain(&g);
 }
@@ -684,10 +723,11 @@ static void check_full(const struct graph_shape *shape, int split, uint32_t n_pa
     wrap_lists(h, lists);
     for (uint32_t p = 0; p < n_parts; p++) {
         const struct sl_rows *z = &h->rows[Z][p];
-        const struct sl_attend_operands operands = {
-            NULL, NULL, {of_edges.table, of_edges.v, h->block[p].edge_rows}}; /* a block of all in-edges */
+        struct sl_attend_operands operands = {
+            NULL, NULL, {of_edges.table, of_edges.v, h->block[p].edge_rows}, NULL}; /* a block of all in-edges */
         lists[p].rows = h->rows[U];
         for (uint32_t c = 0; c < z->split.n_chunks; c++) {
+            operands.s = features_at(h, S, p, c << z->split.shift);
             expect_ok(sl_attend_full_submit(&head, &lists[p], p, c << z->split.shift, sl_heads_scores(s[1]->heads),
                                             &operands, beta, z->chunk[c]));
         }
@@ -695,6 +735,9 @@ static void check_full(const struct graph_shape *shape, int split, uint32_t n_pa
     unwrap(h);
     forward(beta, s[0]);
     expect_levels("z of all", &w.group, &s[1]->z, &s[0]->z, tolerance_of(&w.group, 1));
+    if (in_messages) {
+        expect_levels("s of all", &w.group, &s[1]->s, &s[0]->s, 4 * tolerance_of(&w.group, 1));
+    }
     free_state(&s[0]);
     free_state(&s[1]);
 }
@@ -724,6 +767,7 @@ TEST(test_features)
         struct graph_shape shape = power_law(200, 140, n_relations, n_relations >= WEIGHTED);
         shape.self_loops = true;
         n_features = widths[i % 4];
+        in_messages = (i + i / 4) % 2 == 0;
         OWNED(free_world) struct world w;
         make_two_hops(&shape, i % 2 ? SPLIT_METIS : SPLIT_UNEVEN, 4 + 3 * (i % 2), 20, &w);
         check_hop(&w.group, 0, few, 31, 31, 1);
@@ -735,13 +779,17 @@ TEST(test_features)
         }
     }
     for (uint32_t i = 0; i < 4; i += 3 * slow_stride(2)) {
+        in_messages = i > 0 || slow_stride(2) > 1;
         check_many_neighbours(relation_counts[i]);
         check_chunks(relation_counts[i]);
         check_differences_of_v(relation_counts[i]);
     }
     check_differences_of_v(WEIGHTED);
+    check_central_differences(0);
+    check_central_differences(WEIGHTED);
     check_large_scores(2);
     n_features = 0;
+    in_messages = false;
 }
 
 TEST_MAIN(NULL, NULL)

@@ -161,6 +161,31 @@ static void check_scores(const struct case_ *c)
     expect_rows("GSRC of V", h, c->gsrc, gsrc, rounding(n, 1));
 }
 
+/* W spread over heads and relations, and its gradient: <OUT, GOUT> is <W, GW>, if the entries of GOUT that are not read
+ * are 0; elsewhere they are not. */
+static void check_spread(uint32_t n, uint32_t h, uint32_t heads, uint32_t n_slabs)
+{
+    const uint32_t rows = n_slabs * heads * n;
+    const size_t n_w = (size_t)n * n_slabs * h;
+    FREED sl_real *w = noisy(n_w, 1), *gout = noisy((size_t)rows * h, 2), *out = poisoned((size_t)rows * h);
+    FREED sl_real *gw = noisy(n_w, 3), *before = noisy(n_w, 3);
+    starpu_data_handle_t handle[] = {rows_of(w, n, n_slabs * h), rows_of(out, rows, h), rows_of(gout, rows, h),
+                                     rows_of(gw, n, n_slabs * h)};
+    const struct sl_derive_attention_layer layer = {heads, n_slabs, handle[0], NULL, NULL};
+    expect_ok(sl_derive_spread_submit(&head, &layer, handle[1]));
+    expect_ok(sl_derive_spread_backward_submit(&head, &layer, handle[2], handle[3]));
+    UNREGISTER(handle);
+    expect_no_failure();
+    for (size_t at = 0; at < (size_t)rows * h; at++) {
+        const size_t j = at / h, c = at % h, own = (j % n * n_slabs + j / n / heads) * h + c;
+        const bool mine = j / n % heads == c * heads / h;
+        assert_true(out[at] == (mine ? w[own] : 0));
+        if (mine) {
+            expect_near_at("GW", own, (double)gw[own], (double)before[own] + (double)gout[at], 4 * EPSILON);
+        }
+    }
+}
+
 TEST(attention)
 {
     for (size_t n = 0; n < N_WORKER_COUNTS; n++) {
@@ -176,6 +201,9 @@ TEST(attention)
             check_scores(c);
             free_case(c);
         }
+        check_spread(1, 1, 1, 1);
+        check_spread(5, 24, 3, 4);
+        check_spread(40, 140, 2, 1);
         fixture_stop();
     }
 }

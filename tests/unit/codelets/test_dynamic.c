@@ -73,7 +73,7 @@ static struct sl_attend_targets targets_at(const struct handles *h, uint32_t p, 
                                            const struct sl_source_handles *sources)
 {
     return (struct sl_attend_targets){
-        &h->block[p], row0, 100, sources, {chunk_at(h, R, p, row0), h->parameter, {NULL, NULL, NULL}}};
+        &h->block[p], row0, 100, sources, {chunk_at(h, R, p, row0), h->parameter, {NULL, NULL, NULL}, NULL}};
 }
 
 static void submit_z(struct handles *h, uint32_t p, uint32_t row0, const struct sl_source_handles *sources,
@@ -95,7 +95,7 @@ static void submit_sides(struct handles *h, uint32_t p, uint32_t row0, const str
 static void send(struct handles *h, uint32_t p, uint32_t n, const uint32_t *t0, const struct sl_slice *packed)
 {
     const struct sl_attend_gradients gradients = {
-        &h->rows[GZ][p], &h->rows[SIDES][p], h->parameter, {NULL, NULL, NULL}};
+        &h->rows[GZ][p], &h->rows[SIDES][p], NULL, h->parameter, {NULL, NULL, NULL}};
     struct sl_slice u[MAX_PARTS];
     for (uint32_t q = 0, k = 0; k < n; q++) {
         u[k] = h->packed[p][q];
@@ -109,7 +109,7 @@ static void accumulate(struct handles *h, uint32_t q, uint32_t row0, const struc
 {
     const struct sl_attend_shares shares = {
         .block = &h->block[q],
-        .gradients = {&h->rows[GZ][q], &h->rows[SIDES][q], h->parameter, {NULL, NULL, NULL}},
+        .gradients = {&h->rows[GZ][q], &h->rows[SIDES][q], NULL, h->parameter, {NULL, NULL, NULL}},
         .from = *from};
     expect_ok(sl_attend_accumulate_submit(&head, &shares, row0, chunk_at(h, U, q, row0), gu));
 }
@@ -461,7 +461,7 @@ static void check_full(const struct graph_shape *shape, int split, uint32_t n_pa
         const struct sl_rows *z = &h->rows[Z][p];
         lists[p].rows = h->rows[U];
         for (uint32_t c = 0; c < z->split.n_chunks; c++) {
-            const struct sl_attend_operands dynamic = {h->rows[R][p].chunk[c], h->parameter, {NULL, NULL, NULL}};
+            const struct sl_attend_operands dynamic = {h->rows[R][p].chunk[c], h->parameter, {NULL, NULL, NULL}, NULL};
             expect_ok(sl_attend_full_submit(&head, &lists[p], p, c << z->split.shift, heads.n_heads, &dynamic, 0,
                                             z->chunk[c]));
         }
