@@ -220,6 +220,7 @@ template <typename... Parameters>
 static inline enum sl_status sl_start(const char *name, cudaStream_t stream, unsigned n_blocks,
                                       void (*kernel)(Parameters...), typename sl_same<Parameters>::type... arguments)
 {
+    static_assert((((sizeof(Parameters) + 7) / 8 * 8) + ... + 0) <= 4096, "CUDA before 12.1 takes 4 KiB");
     void *list[] = {(void *)&arguments...};
     return sl_cuda_status(cudaLaunchKernel(kernel, dim3(n_blocks), dim3(SL_THREADS), list, 0, stream), name);
 }

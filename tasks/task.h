@@ -15,9 +15,11 @@
 
 #include "tasks/handle.h"
 
-/* Most PEs of a group, and most chunks of a PE's rows. Arguments of kernels have arrays of these sizes. A run may have
- * more PEs than a group. */
+/* Most PEs of a group, most parts of a graph, and most chunks of a PE's rows. Arguments of kernels have arrays of these
+ * sizes. A run may have more PEs than a group. A graph has a part for each PE of a group, or for each graph chunk of a
+ * pipeline. */
 #define SL_MAX_GROUP 256
+#define SL_MAX_PARTS 512
 #define SL_MAX_CHUNKS 64
 
 #ifdef SL_KERNELS_ONLY

@@ -29,7 +29,6 @@ struct table {
     uint8_t begins[AT_ONCE]; /* the first of its leaf */
     uint8_t n_met[AT_ONCE];  /* sl_tree_meet */
 };
-static_assert(sizeof(struct table) <= 4096, "the parameters of a kernel");
 
 static __device__ sl_real sum_entry(const struct table &t, const struct array &a, size_t i)
 {

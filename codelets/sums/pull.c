@@ -361,14 +361,14 @@ static struct sl_operation pull_op = {
 enum sl_status sl_pull_submit(struct sl_pull *pull, uint64_t n_edges, const starpu_data_handle_t *rows,
                               const double *factor, int beta, starpu_data_handle_t out)
 {
-    starpu_data_handle_t read[SL_MAX_GROUP];
-    uint32_t part[SL_MAX_GROUP];
+    starpu_data_handle_t read[SL_MAX_PARTS];
+    uint32_t part[SL_MAX_PARTS];
     const enum sl_stage stage = pull->head.stage == SL_STAGE_BACKWARD ? SL_STAGE_BACKWARD : SL_STAGE_AGGREGATE;
     pull->out = sl_matrix_of(out);
     pull->out.is_kept = beta != 0;
     pull->beta = beta;
     pull->rows = (struct sl_matrices){.handles = read, .numbers = part};
-    assert(pull->n_parts <= SL_MAX_GROUP);
+    assert(pull->n_parts <= SL_MAX_PARTS);
     assert(pull->offsets.n_rows > pull->out.n_rows);
     assert(pull->weights == SL_PULL_MEAN || pull->factors.handle != NULL);
     for (uint32_t q = 0; q < pull->n_parts; q++) {

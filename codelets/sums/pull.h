@@ -49,8 +49,8 @@ struct sl_pull_lists {
 
 /* The rows of each part, sl_real or, if the kernel says so, bf16. A part with factor 0 has no rows. */
 struct sl_pull_parts {
-    const sl_real *rows[SL_MAX_GROUP];
-    sl_real factor[SL_MAX_GROUP];
+    const sl_real *rows[SL_MAX_PARTS];
+    sl_real factor[SL_MAX_PARTS];
 };
 
 /* Compute out [n_rows x n_columns], with the same bits on both devices. beta 0 overwrites out, beta 1 adds to it. The
@@ -73,13 +73,13 @@ struct sl_pull {
     enum sl_pull_weights weights;
     sl_real scale;
     sl_vertex first_id;
-    uint32_t n_parts; /* at most SL_MAX_GROUP */
+    uint32_t n_parts; /* at most SL_MAX_PARTS */
     /* sl_pull_submit sets the rest. */
     struct sl_matrix out;
     struct sl_matrices rows; /* of the parts in `numbers`, whose factor is not 0 */
     enum sl_dtype dtype;     /* of the rows */
     int beta;
-    sl_real factor[SL_MAX_GROUP];
+    sl_real factor[SL_MAX_PARTS];
 };
 
 /* Submit the sums of all rows of the part into `out`. rows [n_parts]: matrices, NULL if the factor is 0; a factor too

@@ -4,18 +4,23 @@
  * One warp for each row and each SL_WARP items of the row; an item is one or four columns. Each lane looks up one term
  * of SL_WARP, and then all lanes load its row, several rows at a time. A warp adds along the list, in order, as on the
  * CPU. */
+#include <string.h>
+
 #include "codelets/bf16.cuh"
+#include "codelets/sums/sources.cuh"
 
 #include "codelets/sums/pull.h"
 
-#define PARAMETER_BYTES 4096 /* limit of a kernel's parameters */
-#define UNROLL 8             /* rows in flight per lane */
+#define UNROLL 8 /* rows in flight per lane */
 
-static_assert(sizeof(struct sl_pull_lists) + sizeof(struct sl_pull_parts) + 64 <= PARAMETER_BYTES,
-              "the kernel takes both by value");
+/* struct sl_pull_parts as a kernel parameter: the addresses of the rows are in device memory. */
+struct device_parts {
+    const sl_real *const *rows;
+    sl_real factor[SL_MAX_PARTS];
+};
 
 /* Weight of the row of u in the sum of vertex `id`; 0 if the row is not read. */
-static __device__ sl_real weight_of(const struct sl_pull_lists &lists, const struct sl_pull_parts &parts, sl_vertex id,
+static __device__ sl_real weight_of(const struct sl_pull_lists &lists, const struct device_parts &parts, sl_vertex id,
                                     sl_real share, sl_vertex u, uint32_t part)
 {
     const sl_real factor = parts.factor[part];
@@ -29,8 +34,8 @@ static __device__ sl_real weight_of(const struct sl_pull_lists &lists, const str
 
 /* The row of u, of items stored as S. */
 template <typename S>
-static __device__ const S *row_of(const struct sl_pull_lists &lists, const struct sl_pull_parts &parts,
-                                  uint32_t n_items, sl_vertex u, uint32_t part)
+static __device__ const S *row_of(const struct sl_pull_lists &lists, const struct device_parts &parts, uint32_t n_items,
+                                  sl_vertex u, uint32_t part)
 {
     return (const S *)parts.rows[part] + (size_t)(u - __ldg(lists.first + part)) * n_items;
 }
@@ -42,7 +47,7 @@ template <typename S> struct term {
 };
 
 template <bool WEIGHTED, typename S>
-static __device__ struct term<S> term_of(const struct sl_pull_lists &lists, const struct sl_pull_parts &parts,
+static __device__ struct term<S> term_of(const struct sl_pull_lists &lists, const struct device_parts &parts,
                                          uint32_t n_items, sl_vertex id, sl_real share, uint64_t edge) {
     const sl_vertex u = __ldg(lists.vertices + edge);
     const uint32_t part = __ldg(lists.part_of + u);
@@ -82,7 +87,7 @@ static __device__ V add_terms(const struct term<S> &mine, uint32_t n, uint32_t n
 /* Item i of row d, by all lanes of a warp. V: type of a sum; S: storage type of a row's item. WEIGHTED: edges have
  * weights. */
 template <bool WEIGHTED, typename V, typename S>
-static __device__ V pull_item(const struct sl_pull_lists &lists, const struct sl_pull_parts &parts, uint32_t n_items,
+static __device__ V pull_item(const struct sl_pull_lists &lists, const struct device_parts &parts, uint32_t n_items,
                               uint32_t d, uint32_t i, V sum)
 {
     const sl_vertex id = lists.first_id + d;
@@ -116,7 +121,7 @@ static __device__ V pull_item(const struct sl_pull_lists &lists, const struct sl
 
 /* T: storage type of an item of the sums. */
 template <bool WEIGHTED, typename V, typename S, typename T>
-static __global__ void pull(struct sl_pull_lists lists, struct sl_pull_parts parts, uint32_t n_items, int beta, T *out)
+static __global__ void pull(struct sl_pull_lists lists, struct device_parts parts, uint32_t n_items, int beta, T *out)
 {
     const uint32_t n_strips = (n_items + SL_WARP - 1) / SL_WARP;
     for (uint64_t k = sl_warp(); k < (uint64_t)lists.n_rows * n_strips; k += sl_n_warps()) {
@@ -134,7 +139,7 @@ static __global__ void pull(struct sl_pull_lists lists, struct sl_pull_parts par
 /* Launch with items of type V. */
 template <typename V, typename E, typename Out>
 static enum sl_status start(cudaStream_t stream, const struct sl_pull_lists *lists, const struct sl_pull_parts *parts,
-                            uint32_t n_columns, int beta, void *out)
+                            uint32_t n_parts, uint32_t n_columns, int beta, void *out)
 {
     typedef typename sl_stored<E, V>::type source;
     typedef typename sl_stored<Out, V>::type target;
@@ -144,7 +149,11 @@ static enum sl_status start(cudaStream_t stream, const struct sl_pull_lists *lis
     if (lists->edge_weights != nullptr) {
         kernel = pull<true, V, source, target>;
     }
-    return sl_start("sl_pull", stream, sl_warp_blocks(lists->n_rows * n_strips), kernel, *lists, *parts, n_items, beta,
+    sl_scratch rows(stream);
+    SL_CHECK(sl_send_pointers("sl_pull", stream, parts->rows, n_parts, &rows));
+    struct device_parts sent = {rows.as<const sl_real *>(), {}};
+    memcpy(sent.factor, parts->factor, n_parts * sizeof *sent.factor);
+    return sl_start("sl_pull", stream, sl_warp_blocks(lists->n_rows * n_strips), kernel, *lists, sent, n_items, beta,
                     (target *)out);
 }
 
@@ -161,9 +170,9 @@ static enum sl_status start_of(cudaStream_t stream, const struct sl_pull_lists *
         }
     }
     if (n_columns % 4 == 0 && addresses % sizeof(float4) == 0) {
-        return start<float4, E, Out>(stream, lists, parts, n_columns, beta, out);
+        return start<float4, E, Out>(stream, lists, parts, n_parts, n_columns, beta, out);
     }
-    return start<float, E, Out>(stream, lists, parts, n_columns, beta, out);
+    return start<float, E, Out>(stream, lists, parts, n_parts, n_columns, beta, out);
 }
 
 enum sl_status sl_pull_cuda(cudaStream_t stream, const struct sl_pull_lists *lists, const struct sl_pull_parts *parts,

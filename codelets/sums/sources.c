@@ -74,7 +74,7 @@ struct sl_parts sl_parts_of(starpu_data_handle_t first, uint32_t n_parts, const 
 {
     struct sl_parts parts = {.first = sl_matrix_of(first), .dtype = SL_DTYPE_REAL, .n_parts = n_parts};
     uint32_t n = 0;
-    assert(n_parts <= SL_MAX_GROUP);
+    assert(n_parts <= SL_MAX_PARTS);
     for (uint32_t q = 0; q < n_parts; q++) {
         parts.n_chunks[q] = rows[q].split.n_chunks;
         parts.shift[q] = rows[q].split.shift;

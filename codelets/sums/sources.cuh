@@ -40,9 +40,9 @@ struct sl_device_parts {
     uint32_t n_parts;
     const uint32_t *first;
     const sl_real *const *chunk;
-    uint16_t base[SL_MAX_GROUP];
-    uint8_t shift[SL_MAX_GROUP];
-    uint32_t width[SL_MAX_GROUP]; /* of a row */
+    uint16_t base[SL_MAX_PARTS];
+    uint8_t shift[SL_MAX_PARTS];
+    uint32_t width[SL_MAX_PARTS]; /* of a row */
 
     template <typename S> __device__ const S *row(sl_vertex id) const
     {
@@ -121,7 +121,7 @@ template <uint32_t LANES> static inline __device__ uint32_t sl_group_max(uint32_
     return n;
 }
 
-/* ---- evaluation: more chunks than parameters hold ---- */
+/* ---- more addresses than parameters hold ---- */
 
 #define SL_POINTERS 256 /* per launch */
 
@@ -136,18 +136,26 @@ static __global__ void sl_store_pointers(const struct sl_pointers from, uint32_t
     }
 }
 
-/* Send the addresses of all parts' chunks to device memory as kernel parameters: the host memory of an asynchronous
- * copy would have to outlive the call. room: gets the addresses; take nothing from it before. */
+/* Send n addresses to device memory as kernel parameters: the host memory of an asynchronous copy would have to outlive
+ * the call. room: gets the addresses; take nothing from it before. */
+static inline enum sl_status sl_send_pointers(const char *name, cudaStream_t stream, const sl_real *const *pointers,
+                                              uint32_t n, sl_scratch *room)
+{
+    enum sl_status st = room->take(n * sizeof *pointers, name);
+    for (uint32_t done = 0; done < n && st == SL_OK; done += SL_POINTERS) {
+        struct sl_pointers some = {};
+        const uint32_t n_some = n - done < SL_POINTERS ? n - done : SL_POINTERS;
+        memcpy(some.pointer, pointers + done, n_some * sizeof *pointers);
+        st = sl_start(name, stream, 1, sl_store_pointers, some, n_some, room->as<const sl_real *>() + done);
+    }
+    return st;
+}
+
+/* The rows of all parts. room: gets the addresses of their chunks. */
 static inline enum sl_status sl_send_parts(const char *name, cudaStream_t stream, const struct sl_part_list &parts,
                                            sl_scratch *room, struct sl_device_parts *out)
 {
-    enum sl_status st = room->take(parts.n_chunks * sizeof *parts.chunk, name);
-    for (uint32_t done = 0; done < parts.n_chunks && st == SL_OK; done += SL_POINTERS) {
-        struct sl_pointers some = {};
-        const uint32_t n_some = parts.n_chunks - done < SL_POINTERS ? parts.n_chunks - done : SL_POINTERS;
-        memcpy(some.pointer, parts.chunk + done, n_some * sizeof *parts.chunk);
-        st = sl_start(name, stream, 1, sl_store_pointers, some, n_some, room->as<const sl_real *>() + done);
-    }
+    SL_CHECK(sl_send_pointers(name, stream, parts.chunk, parts.n_chunks, room));
     *out = {};
     out->n_parts = parts.n_parts;
     out->first = parts.first;
@@ -155,7 +163,7 @@ static inline enum sl_status sl_send_parts(const char *name, cudaStream_t stream
     memcpy(out->base, parts.base, parts.n_parts * sizeof *out->base);
     memcpy(out->shift, parts.shift, parts.n_parts * sizeof *out->shift);
     memcpy(out->width, parts.width, parts.n_parts * sizeof *out->width);
-    return st;
+    return SL_OK;
 }
 
 /* ---- addresses ---- */

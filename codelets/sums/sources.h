@@ -65,10 +65,10 @@ struct sl_parts {
     enum sl_dtype dtype;
     uint32_t n_parts;
     uint32_t own; /* part of the destinations; only attend.h reads it */
-    uint32_t n_chunks[SL_MAX_GROUP];
-    uint32_t shift[SL_MAX_GROUP];
-    uint32_t width[SL_MAX_GROUP];
-    uint32_t column[SL_MAX_GROUP]; /* the first column to read */
+    uint32_t n_chunks[SL_MAX_PARTS];
+    uint32_t shift[SL_MAX_PARTS];
+    uint32_t width[SL_MAX_PARTS];
+    uint32_t column[SL_MAX_PARTS]; /* the first column to read */
 };
 
 #endif
@@ -105,7 +105,7 @@ struct sl_source_rows {
     uint32_t n_owners;
     const uint32_t *first;
     const uint32_t *widths;
-    struct sl_view view[SL_MAX_GROUP];
+    struct sl_view view[SL_MAX_PARTS];
     /* Own rows, by row, for the self terms of symmetric sums. chunk NULL: the self term of a destination is the source
      * with the same id. */
     struct sl_view own;
@@ -154,9 +154,9 @@ struct sl_part_list {
     uint32_t n_parts, n_chunks;
     const uint32_t *first;
     enum sl_dtype dtype;
-    uint16_t base[SL_MAX_GROUP];
-    uint8_t shift[SL_MAX_GROUP];
-    uint32_t width[SL_MAX_GROUP];
+    uint16_t base[SL_MAX_PARTS];
+    uint8_t shift[SL_MAX_PARTS];
+    uint32_t width[SL_MAX_PARTS];
     const sl_real *chunk[SL_MAX_FULL_CHUNKS];
 };
 

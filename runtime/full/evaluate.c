@@ -124,8 +124,8 @@ static enum sl_status sum(const struct sl_layer_pass *lp, uint32_t q, uint32_t c
 {
     const struct sl_shards *shards = lp->pass->shards;
     uint32_t row = sl_layer_pass_chunk_row(lp, q, lp->level, c);
-    struct sl_rows rows[SL_MAX_GROUP];
-    uint32_t first[SL_MAX_GROUP];
+    struct sl_rows rows[SL_MAX_PARTS];
+    uint32_t first[SL_MAX_PARTS];
     struct sl_vertex_factors weights = {.factors = shards->halo != NULL ? shards->halo->factors : shards->factors,
                                         .scale = lp->layer->scale};
     struct sl_full_sources edges = sources_of(lp, q);

@@ -178,8 +178,8 @@ static void returned(const struct sl_layer_pass *lp)
 
 /* By chunk: the rows that a chunk's sums read, and their factor. */
 struct operands {
-    starpu_data_handle_t rows[SL_MAX_GROUP];
-    double factor[SL_MAX_GROUP];
+    starpu_data_handle_t rows[SL_MAX_PARTS];
+    double factor[SL_MAX_PARTS];
 };
 
 static void add_operand(const struct sl_rows *rows, double factor, uint32_t s, struct operands *out)

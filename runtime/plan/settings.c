@@ -313,13 +313,13 @@ static const struct sl_option options[] = {
      .help = "First layer of each stage but the first, counted from 0",
      .programs = PIPE, .change = FREELY},
     {.name = "ways", .group = "pipeline", .kind = SL_OPTION_U32, .offset = FIELD(ways), .initial = "1", .min = 1,
-     .max = SL_MAX_GROUP, .argument = "N",
+     .max = SL_MAX_PARTS, .argument = "N",
      .help = "Ways of a stage. Each has chunks of its own, and the ways exchange rows in every layer. With as many "
              "ways as chunks, training is exact",
      .programs = PIPE, .common = true, .brief = "Ways of a stage. As many ways as chunks: exact training"},
     {.name = "chunks", .group = "pipeline", .kind = SL_OPTION_U32, .offset = FIELD(graph_chunks), .min = 1,
-     .max = SL_MAX_GROUP, .shown = "4 times stages times ways", .argument = "N",
-     .help = "Chunks of the graph; a multiple of --ways",
+     .max = SL_MAX_PARTS, .shown = "4 times stages times ways", .argument = "N",
+     .help = "Chunks of the graph, at most 512; a multiple of --ways",
      .programs = PIPE, .common = true},
     {.name = "chunk-order", .group = "pipeline", .kind = SL_OPTION_CHOICE, .offset = FIELD(chunk_order),
      .choices = "shuffle,fixed", .initial = "shuffle",
@@ -1096,9 +1096,9 @@ static enum sl_status check_pipe(struct sl_settings *s)
                s->model == SL_MODEL_GAT ? "gat" : "gatv2");
     SL_FAIL_IF(s->norm == SL_NORM_BATCH, SL_EINVAL,
                "--norm batch cannot be used with pipe_gnn, which cannot compute a norm over all vertices in chunks");
-    SL_FAIL_IF(n_chunks > SL_MAX_GROUP || n_chunks % s->ways != 0, SL_EINVAL,
+    SL_FAIL_IF(n_chunks > SL_MAX_PARTS || n_chunks % s->ways != 0, SL_EINVAL,
                "--chunks: found %u with --stages %u and --ways %u, expected a multiple of the ways, at most %d",
-               n_chunks, s->stages, s->ways, SL_MAX_GROUP);
+               n_chunks, s->stages, s->ways, SL_MAX_PARTS);
     SL_FAIL_IF(s->gradient_factor != 1 && s->gradient_factor != 2, SL_EINVAL,
                "--gradient-factor: found %g, expected 1 or 2", s->gradient_factor);
     return SL_OK;

@@ -502,7 +502,7 @@ static enum sl_status open_shards(struct sl_session *t)
 {
     const struct sl_settings *s = t->settings;
     enum sl_feature_form form = SL_FEATURES_AS_THEY_ARE;
-    bool held_here[SL_MAX_GROUP];
+    bool held_here[SL_MAX_PARTS];
     const bool *held = t->plan.n_ranks > 1 ? held_here : NULL;
     const struct sl_fanouts fanouts = sl_settings_fanouts(s);
     SL_FREED uint32_t *fanout_of = NULL;

@@ -82,7 +82,7 @@ def by_chunks(program):
     for dataset in chosen("DATASETS", "amazon-computers coauthor-cs"):
         of, epochs = options_of(dataset)
         for model in chosen("MODELS", "gcnii resgcn"):
-            for chunks in chosen("CHUNKS", "1 2 4 8 16 32 64 128 256"):
+            for chunks in chosen("CHUNKS", "1 2 4 8 16 32 64 128 256 512"):
                 done = run(program, ["--dataset", dataset, "--model", model, "--layers", chosen("LAYERS", "8")[0], *of,
                                      "--stages=8", "--ways=1", f"--chunks={chunks}", "--lr=0.005", "--epochs", epochs,
                                      "--eval-every=5"])

@@ -73,7 +73,6 @@ code=2
 refuse "--group-size: found '257', expected .* from 1 to 256" "$coop_sage" "${common[@]}" --pes 257 --group-size 257
 refuse '--group-size: found none with --pes 300, .* at most 256 PEs; use --group-size 150' "$coop_sage" "${common[@]}" --pes 300
 refuse "--pes: found '65537', expected .* from 1 to 65536" "$coop_sage" "${common[@]}" --pes 65537
-refuse "--chunks: found '257', expected .* from 1 to 256" "$pipe_gnn" --dataset ./d --cache none --model gcn --chunks 257
 
 # ---- several processes ----
 

@@ -9,11 +9,11 @@ source "$top_srcdir/tests/lib.sh"
 program=$pipe_gnn
 code=2
 
-# losses ARGUMENT...: the train losses of a run on the dataset made here, one a line, as they are printed.
+# losses ARGUMENT...: the train losses of a run on the dataset made here, one a line, as they are printed; with $figure another figure.
 losses()
 {
     "$program" --dataset made --data-path . --cache none --model gcn --layers 4 --hidden 24 --epochs 5 --eval-every 0 --lr 0.01 \
-        --history-every 2 --json "$@" 2>stderr | sed -n 's/.*"event": *"epoch".*"train_loss": *\([^,}]*\).*/\1/p'
+        --history-every 2 --json "$@" 2>stderr | sed -n 's/.*"event": *"epoch".*"'"${figure:-train_loss}"'": *\([^,}]*\).*/\1/p'
 }
 
 # `make check` compares one of nine, two of the four models, and no product of a minute; SL_LONG=1 (`make check-long`, and .ci/run) all.
@@ -44,7 +44,8 @@ for option in fanout batch-size sampler kappa sync group-size pes depth transpor
 done
 refuse '--chunks: found 5 .*multiple' "$program" --chunks 5 --ways 2
 refuse '--output-layers 2 cannot be used with --model resgcn' "$program" --model resgcn --output-layers 2
-refuse '--chunks: found 320' "$program" --stages 20 --ways 4 --layers 20
+refuse "--chunks: found '513', expected .* from 1 to 512" "$program" --chunks 513
+refuse '--chunks: found 640 .*at most 512' "$program" --stages 20 --ways 8 --layers 20
 refuse '--stages: found 5, .*--layers is 4' "$program" --stages 5 --layers 4
 refuse '--stages-cut: found 2 numbers, expected 3' "$program" --stages 4 --stages-cut 1,2 --layers 4
 refuse '--stages-cut: found 2, .*ascending' "$program" --stages-cut 2,2 --layers 4
@@ -127,6 +128,12 @@ near()
         awk -v share="${2:-1e-5}" '{ if (NF != 2 || ($1 - $2) ^ 2 > (share * $1) ^ 2) bad = 1 } END { exit bad || NR != 5 }' ||
         complain "$1: $wanted against: $found $(cat stderr)"
 }
+
+# As many chunks as a run may have. In one slot they train and evaluate as the whole graph does.
+[[ $(losses --chunks 512 --epochs 2 | wc -l) -eq 2 && ! -s stderr ]] || complain "512 chunks: $(cat stderr)"
+wanted=$(figure=valid_loss losses --chunks 1 --eval-every 5)
+found=$(figure=valid_loss losses --chunks 512 --ways 512 --eval-every 5)
+near 'the validation loss in 512 chunks'
 
 # Rows in bf16: near float's figures and not the same; what changes no figure there changes none here.
 for model in "${models[@]}"; do

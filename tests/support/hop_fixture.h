@@ -150,7 +150,7 @@ struct handles {
     struct sl_slice packed[MAX_PARTS][MAX_PARTS]; /* by requester and owner: the rows of the last each_destination */
     int beta;                                     /* for tasks that take it */
     starpu_data_handle_t parameter;               /* the operation's, if it has one */
-    void *memory[4 * MAX_PARTS];
+    void *memory[SL_MAX_PARTS];                   /* and at least 4 * MAX_PARTS */
     unsigned n_memory;
     unsigned n;
     starpu_data_handle_t all[16384];

@@ -76,7 +76,7 @@ struct table {
     const struct graph *g;
     enum sl_dtype dtype; /* SL_DTYPE_REAL or SL_DTYPE_BF16 */
     uint32_t n_columns;
-    void *part[SL_MAX_GROUP];
+    void *part[SL_MAX_PARTS];
 };
 
 static struct table make_table(const struct graph *g, enum sl_dtype dtype, uint32_t n_columns)
@@ -213,13 +213,13 @@ static void pull(const struct sum *sum, const struct table *x, int beta, const s
     starpu_data_handle_t part_of = wrap(h, vector_of(g->part_of, g->n, sizeof *g->part_of));
     starpu_data_handle_t first = wrap(h, vector_of(g->first, n_parts + 1, sizeof(sl_vertex)));
     starpu_data_handle_t factors = wrap(h, rows_of(g->factors, g->n, 2));
-    starpu_data_handle_t parts[SL_MAX_GROUP];
+    starpu_data_handle_t parts[SL_MAX_PARTS];
     for (uint32_t q = 0; q < n_parts; q++) {
         parts[q] = wrap_part(h, x, q);
     }
     for (uint32_t p = 0; p < n_parts; p++) {
-        double factor[SL_MAX_GROUP];
-        starpu_data_handle_t rows[SL_MAX_GROUP];
+        double factor[SL_MAX_PARTS];
+        starpu_data_handle_t rows[SL_MAX_PARTS];
         struct sl_pull task = lists_of(h, g, sum, p);
         for (uint32_t q = 0; q < n_parts; q++) {
             factor[q] = factor_of(sum->factors, q, p);
@@ -356,7 +356,7 @@ TEST(test_many_neighbours)
 /* As many parts as there may be, some of them without vertices. */
 TEST(test_many_parts)
 {
-    const uint32_t part_counts[] = {66, 130, SL_MAX_GROUP};
+    const uint32_t part_counts[] = {66, 130, SL_MAX_PARTS};
     FIXTURE(3);
     for (size_t i = 0; i < sizeof part_counts / sizeof *part_counts; i++) {
         OWNED(free_graph) struct graph g;

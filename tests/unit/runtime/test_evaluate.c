@@ -219,7 +219,7 @@ TEST(test_chunks)
     assert_int_equal(sl_evaluate_split(&on, 1, 2048 * 100).n_chunks, 100);
     for (int k = 0; k < 2; k++) {
         on.evaluate_on_cpus = k == 0;
-        for (uint32_t n_parts = 1; n_parts <= SL_MAX_GROUP; n_parts *= 4) {
+        for (uint32_t n_parts = 1; n_parts <= SL_MAX_PARTS; n_parts *= 2) {
             uint32_t n = sl_evaluate_split(&on, n_parts, 500000000).n_chunks;
             assert_true(n * n_parts > SL_MAX_FULL_CHUNKS / 4 && n * n_parts <= SL_MAX_FULL_CHUNKS);
         }
