@@ -192,6 +192,29 @@ static enum sl_status register_features(struct sl_shards *out, uint32_t q, bool 
     return SL_OK;
 }
 
+void sl_part_register(const struct sl_graph *graph, uint32_t first, uint32_t end, struct sl_part_handles *out)
+{
+    const uint64_t *offsets = graph->offsets + first;
+    const uint64_t n_edges = offsets[end - first] - offsets[0];
+    out->offsets = sl_vector_readable(offsets, (uint64_t)(end - first) + 1, 8);
+    out->sources = sl_vector_readable(graph->sources + offsets[0], n_edges, 4);
+    if (graph->weights != NULL) {
+        out->weights = sl_vector_readable(graph->weights + offsets[0], n_edges, 4);
+    }
+    if (graph->relations != NULL) {
+        out->relations = sl_vector_readable(graph->relations + offsets[0], n_edges, 2);
+    }
+}
+
+void sl_part_close(struct sl_part_handles *part)
+{
+    sl_handle_close(part->offsets);
+    sl_handle_close(part->sources);
+    sl_handle_close(part->weights);
+    sl_handle_close(part->relations);
+    sl_handle_close(part->rows);
+}
+
 static enum sl_status register_part(struct sl_shards *out, uint32_t q, bool held)
 {
     struct sl_shard *part = &out->part[q];
@@ -203,14 +226,7 @@ static enum sl_status register_part(struct sl_shards *out, uint32_t q, bool held
     uint64_t n_edges = offsets[part->end] - offsets[part->first];
     SL_CHECK(check_size("in-edges", q, n_edges));
     part->graph = (struct sl_part_handles){.n_parts = out->n_parts, .part = q};
-    part->graph.offsets = sl_vector_readable(offsets + part->first, (uint64_t)n + 1, 8);
-    part->graph.sources = sl_vector_readable(partition->graph.sources + offsets[part->first], n_edges, 4);
-    if (partition->graph.weights != NULL) {
-        part->graph.weights = sl_vector_readable(partition->graph.weights + offsets[part->first], n_edges, 4);
-    }
-    if (partition->graph.relations != NULL) {
-        part->graph.relations = sl_vector_readable(partition->graph.relations + offsets[part->first], n_edges, 2);
-    }
+    sl_part_register(&partition->graph, part->first, part->end, &part->graph);
     part->graph.dataset_ids = out->dataset_ids;
     part->graph.first = out->first;
     SL_CHECK(check_size("targets", q, (uint64_t)n * out->targets.width));
@@ -298,7 +314,6 @@ done:
 
 static void close_edges(const struct sl_shard *part)
 {
-    sl_handle_close(part->graph.rows);
     sl_handle_close(part->edge_first);
     sl_handle_close(part->edge_table);
     sl_free(part->edge_rows);
@@ -512,10 +527,7 @@ void sl_shards_close(struct sl_shards *shards)
     if (shards->part != NULL) {
         for (uint32_t q = 0; q < shards->n_parts; q++) {
             struct sl_shard *part = &shards->part[q];
-            sl_handle_close(part->graph.offsets);
-            sl_handle_close(part->graph.sources);
-            sl_handle_close(part->graph.weights);
-            sl_handle_close(part->graph.relations);
+            sl_part_close(&part->graph);
             close_edges(part);
             sl_handle_close(part->features);
             sl_handle_close(part->sparse.offsets);

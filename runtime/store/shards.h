@@ -52,7 +52,7 @@ struct sl_shards {
     starpu_data_handle_t dataset_ids;
     /* uint32 [N]: new id of each dataset id. */
     starpu_data_handle_t new_ids;
-    /* uint32 [N]: 0, 1, 2, ..; serves as a frontier of all vertices of the rank. */
+    /* uint32 [N], `iota`: 0, 1, 2, ..; serves as a frontier of all vertices of the rank. */
     starpu_data_handle_t ids;
     /* uint32 [G + 1]: first id of each part. */
     starpu_data_handle_t first;
@@ -142,6 +142,11 @@ static inline const void *sl_shards_targets(const struct sl_shards *shards, sl_v
 {
     return (const char *)shards->targets.data + (size_t)id * shards->targets.width * SL_TARGET_BYTES;
 }
+
+/* Register the in-neighbour lists of vertices first .. end - 1 of a graph, but for `rows`. Close all lists: wait for
+ * the readers, unregister. */
+void sl_part_register(const struct sl_graph *graph, uint32_t first, uint32_t end, struct sl_part_handles *out);
+void sl_part_close(struct sl_part_handles *part);
 
 /* Wait for the readers, unregister, free. An empty struct is allowed. */
 void sl_shards_close(struct sl_shards *shards);
