@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The block source (runtime/model/pass.h) of evaluation: all in-edges of all parts, without sampling. A part is a PE,
- * cut into chunks. The objective scores the outputs. */
+ * The block source (runtime/model/pass.h) of evaluation: all in-edges of all parts, or of the needed vertices, without
+ * sampling. A part is a PE, cut into chunks. The objective scores the outputs. */
 #include "runtime/full/evaluate.h"
 
 #include <string.h>
 
 #include "codelets/rows/gather.h"
 #include "runtime/full/halo_lists.h"
+#include "runtime/full/needed.h"
 #include "runtime/machine/pool.h"
 #include "runtime/model/activation.h"
 #include "runtime/model/kinds.h"
@@ -37,6 +38,11 @@ uint32_t sl_full_slices(const struct sl_layer *layer)
 
 /* A forward pass. */
 struct full {
+    /* The vertices to evaluate; the shards of the pass are theirs. NULL: all. */
+    const struct sl_needed *needed;
+    /* By part: rows of the feature table, whose numbers are not those of the pass. NULL: the first layer reads the rows
+     * of the pass. */
+    struct sl_rows *table;
     /* A PE per part. This rank evaluates PEs first_pe .. end_pe - 1, remote ranks the rest (shards->halo). */
     struct sl_plan plan;
     /* By part, for remote parts: the received rows of the layer in hand, in the columns in hand. */
@@ -91,19 +97,30 @@ static void arrived(const struct sl_layer_pass *lp)
     sl_project_done(lp);
 }
 
+static bool reads_table(const struct sl_layer_pass *lp)
+{
+    return lp->i == 0 && full_of(lp)->table != NULL;
+}
+
+/* The in-neighbour lists of the rows of part q. */
+static const struct sl_part_handles *lists_of(const struct sl_layer_pass *lp, uint32_t q)
+{
+    return reads_table(lp) ? &full_of(lp)->needed->first_lists[q] : &lp->pass->shards->part[q].graph;
+}
+
 /* The in-edges of a part. With several ranks, sources are the halo's numbers. */
 static struct sl_full_sources sources_of(const struct sl_layer_pass *lp, uint32_t q)
 {
     const struct sl_shards *shards = lp->pass->shards;
-    const struct sl_shard *part = &shards->part[q];
+    const struct sl_part_handles *lists = lists_of(lp, q);
     const struct sl_halo *halo = shards->halo;
-    struct sl_full_sources edges = {.offsets = part->graph.offsets,
-                                    .sources = part->graph.sources,
-                                    .first = shards->first,
+    struct sl_full_sources edges = {.offsets = lists->offsets,
+                                    .sources = lists->sources,
+                                    .first = lists->first,
                                     .n_parts = shards->n_parts,
-                                    .first_id = part->first,
-                                    .edge_weights = shards->weighs_edges ? part->graph.weights : NULL,
-                                    .edge_relations = part->graph.relations};
+                                    .first_id = shards->part[q].first,
+                                    .edge_weights = shards->weighs_edges ? lists->weights : NULL,
+                                    .edge_relations = lists->relations};
     if (halo != NULL) {
         edges.first = halo->first_handle;
         edges.first_id = halo->first[q];
@@ -115,7 +132,8 @@ static struct sl_full_sources sources_of(const struct sl_layer_pass *lp, uint32_
 static uint64_t n_edges_of(const struct sl_layer_pass *lp, uint32_t q, uint32_t c)
 {
     const struct sl_shards *shards = lp->pass->shards;
-    const uint64_t *offsets = shards->partition->graph.offsets + shards->part[q].first;
+    const struct sl_graph *graph = reads_table(lp) ? &full_of(lp)->needed->first_graph : &shards->partition->graph;
+    const uint64_t *offsets = graph->offsets + shards->part[q].first;
     const uint32_t row = sl_layer_pass_chunk_row(lp, q, lp->level, c);
     return offsets[row + sl_split_size(&lp->pass->pe[q].split[lp->level], c)] - offsets[row];
 }
@@ -129,13 +147,17 @@ static enum sl_status sum(const struct sl_layer_pass *lp, uint32_t q, uint32_t c
     struct sl_vertex_factors weights = {.factors = shards->halo != NULL ? shards->halo->factors : shards->factors,
                                         .scale = lp->layer->scale};
     struct sl_full_sources edges = sources_of(lp, q);
+    if (reads_table(lp)) {
+        weights.factors = full_of(lp)->needed->all->factors;
+        weights.frontier = full_of(lp)->needed->ids[q];
+    }
     edges.rows = rows;
     edges.columns = (struct sl_full_columns){lp->columns.first, lp->columns.n, first};
     edges.n_edges = n_edges_of(lp, q, c);
     edges.weights = lp->layer->kind->sum->factor != NULL ? &weights : NULL;
     for (uint32_t p = 0; p < shards->n_parts; p++) {
         if (sl_plan_here(lp->pass->plan, p)) {
-            rows[p] = *sl_layer_pass_travels(lp, p);
+            rows[p] = reads_table(lp) ? full_of(lp)->table[p] : *sl_layer_pass_travels(lp, p);
             rows[p].n_columns = sl_layer_pass_order(lp)->travels;
             first[p] = lp->columns.first;
         } else {
@@ -153,7 +175,7 @@ static enum sl_status sum_edges(const struct sl_layer_pass *lp, uint32_t q, uint
     const uint32_t start = 0;
     uint32_t row = sl_layer_pass_chunk_row(lp, q, lp->level, c);
     struct sl_full_sources edges = sources_of(lp, q);
-    edges.sources = part->graph.rows;
+    edges.sources = lists_of(lp, q)->rows;
     edges.first = part->edge_first;
     edges.first_id = 0;
     edges.n_parts = 1;
@@ -168,15 +190,17 @@ static const struct sl_block_source all_edges = {
 
 /* ---- the pass ---- */
 
-/* Copy narrow features into rows. */
-static enum sl_status widen(const struct sl_pass *pass, uint32_t q, struct sl_rows *out)
+/* Copy features of the rows that the first layer reads, unless the features are sparse. */
+static enum sl_status gather(const struct sl_pass *pass, uint32_t q, struct sl_rows *out)
 {
     const struct sl_shards *shards = pass->shards;
-    const struct sl_split *split = &pass->pe[q].split[0];
+    const struct sl_split *split = &pass->pe[q].split[pass->model->layer[0].from];
     const struct sl_shard *part = &shards->part[q];
     struct sl_task_args head = {.run = pass->run, .stage = pass->stage, .pe = q};
-    struct sl_feature_handles features = {
-        .table = part->features, .scale = shards->features.scale, .first = part->first, .frontier = shards->ids};
+    struct sl_feature_handles features = {.table = part->features,
+                                          .scale = shards->features.scale,
+                                          .first = shards->features.first[q],
+                                          .frontier = shards->ids};
     SL_CHECK(sl_rows_register(split, shards->n_features, shards->row_dtype, out));
     for (uint32_t c = 0; c < split->n_chunks; c++) {
         SL_CHECK(sl_gather_submit(&head, &features, part->first + (c << split->shift), out->chunk[c]));
@@ -184,30 +208,47 @@ static enum sl_status widen(const struct sl_pass *pass, uint32_t q, struct sl_ro
     return SL_OK;
 }
 
-/* The first layer reads the dense feature table in place, unless the table is narrow. */
-static enum sl_status open_part(struct sl_pass *pass, uint32_t q)
+/* Cut the rows of each level of part q, of this or another rank. */
+static void split_part(const struct full *full, uint32_t q)
 {
-    const struct sl_shards *shards = pass->shards;
-    const struct sl_shard *part = &shards->part[q];
-    struct sl_pass_pe *pe = &pass->pe[q];
-    for (uint32_t level = 0; level <= pass->model->layer[0].from; level++) {
-        pe->split[level] = sl_evaluate_split(pass->run, shards->n_parts, part->end - part->first);
+    const struct sl_pass *pass = &full->pass;
+    const struct sl_model *model = pass->model;
+    const uint32_t last = model->layer[model->n_vertex_layers - 1].level;
+    const uint32_t n_rows = pass->shards->part[q].end - pass->shards->part[q].first;
+    const struct sl_split split = sl_evaluate_split(pass->run, pass->shards->n_parts, n_rows);
+    for (uint32_t level = last; level <= model->layer[0].from; level++) {
+        uint32_t n = full->needed == NULL ? n_rows : sl_needed_rows(full->needed, q, level - last);
+        pass->pe[q].split[level] = sl_split_first(&split, n);
     }
+}
+
+/* The first layer reads the dense feature table in place, unless the table is narrow or few of its rows are needed. */
+static enum sl_status open_part(struct full *full, uint32_t q)
+{
+    struct sl_pass *pass = &full->pass;
+    const struct sl_shards *shards = pass->shards;
+    struct sl_pass_pe *pe = &pass->pe[q];
     if (shards->is_sparse) {
         return SL_OK;
     }
-    if (!sl_feature_source_in_place(&shards->features)) {
-        return widen(pass, q, &pe->features);
+    if (full->table != NULL) {
+        const uint32_t n_rows = shards->features.first[q + 1] - shards->features.first[q];
+        const struct sl_split split = sl_evaluate_split(pass->run, shards->n_parts, n_rows);
+        SL_CHECK(sl_feature_rows_register(&shards->features, q, &split, &full->table[q]));
     }
-    return sl_feature_rows_register(&shards->features, q, &pe->split[0], &pe->features);
+    if (full->needed != NULL || !sl_feature_source_in_place(&shards->features)) {
+        return gather(pass, q, &pe->features);
+    }
+    return sl_feature_rows_register(&shards->features, q, &pe->split[pass->model->layer[0].from], &pe->features);
 }
 
-/* Prepare a pass of the model, which reads the features in place. Run, shards and model are borrowed. SL_EINVAL,
- * SL_ENOMEM. On failure, too, call close_pass. */
+/* Prepare a pass of the model. Run, shards, model and needed are borrowed. SL_EINVAL, SL_ENOMEM. On failure, too, call
+ * close_pass. */
 static enum sl_status open_pass(struct sl_run *run, const struct sl_shards *shards, const struct sl_model *model,
-                                struct full *out)
+                                const struct sl_needed *needed, struct full *out)
 {
-    *out = (struct full){.plan = sl_plan_of_parts(shards->n_parts),
+    *out = (struct full){.needed = needed,
+                         .plan = sl_plan_of_parts(shards->n_parts),
                          .pass = {.plan = &out->plan,
                                   .run = run,
                                   .shards = shards,
@@ -222,8 +263,14 @@ static enum sl_status open_pass(struct sl_run *run, const struct sl_shards *shar
     }
     SL_CHECK(sl_alloc_zero(shards->n_parts, sizeof *out->pass.pe, "rows of the parts", &out->pass.pe));
     SL_CHECK(sl_alloc_zero(shards->n_parts, sizeof *out->received, "rows of other ranks", &out->received));
+    if (needed != NULL && needed->first_lists != NULL) {
+        SL_CHECK(sl_alloc_zero(shards->n_parts, sizeof *out->table, "features of the parts", &out->table));
+    }
+    for (uint32_t q = 0; q < shards->n_parts; q++) {
+        split_part(out, q);
+    }
     for (uint32_t q = out->plan.first_pe; q < out->plan.end_pe; q++) {
-        SL_CHECK(open_part(&out->pass, q));
+        SL_CHECK(open_part(out, q));
     }
     return SL_OK;
 }
@@ -290,14 +337,16 @@ static void close_pass(struct full *full)
     for (uint32_t i = 0; i < SL_MAX_MODEL_LAYERS; i++) {
         sl_handle_drop(&full->group.statistics[i]);
     }
-    if (full->received != NULL) {
-        for (uint32_t q = 0; q < full->plan.n_parts; q++) {
-            sl_rows_drop(&full->received[q]);
-        }
+    for (uint32_t q = 0; full->received != NULL && q < full->plan.n_parts; q++) {
+        sl_rows_drop(&full->received[q]);
+    }
+    for (uint32_t q = 0; full->table != NULL && q < full->plan.n_parts; q++) {
+        sl_rows_drop(&full->table[q]);
     }
     sl_free(full->received);
+    sl_free(full->table);
     sl_free(full->pass.pe);
-    full->received = NULL;
+    full->received = full->table = NULL;
     full->pass = (struct sl_pass){0};
 }
 
@@ -341,10 +390,10 @@ static const struct sl_rows *outputs_of(const struct full *a, uint32_t q)
 /* Number of chunks in the parts before `end`, on all ranks. */
 static uint32_t chunks_before(const struct full *a, uint32_t end)
 {
-    const struct sl_shards *shards = a->pass.shards;
+    const struct sl_model *model = a->pass.model;
     uint32_t n = 0;
     for (uint32_t q = 0; q < end; q++) {
-        n += sl_evaluate_split(a->pass.run, shards->n_parts, shards->part[q].end - shards->part[q].first).n_chunks;
+        n += a->pass.pe[q].split[model->layer[model->n_vertex_layers - 1].level].n_chunks;
     }
     return n;
 }
@@ -439,11 +488,21 @@ static enum sl_status leave(const struct sl_shards *shards)
 enum sl_status sl_evaluate(struct sl_run *run, const struct sl_shards *shards, const struct sl_model *model,
                            const struct sl_inference *wanted, struct sl_scores *scores_out)
 {
+    SL_OWNED(sl_needed_close) struct sl_needed needed = {0};
     struct full a = {0};
     uint32_t last = model->n_vertex_layers - 1;
     enum sl_status st;
     SL_TRY(st, enter(shards), done);
-    SL_TRY(st, open_pass(run, shards, model, &a), done);
+    /* With several ranks, each evaluates all vertices of its parts: the halo's lists are of all vertices. */
+    if (wanted->scores == NULL && wanted->hidden == NULL && shards->halo == NULL) {
+        SL_TRY(st, sl_needed_open(shards, model, &needed), done);
+    }
+    if (needed.n_rows != NULL) {
+        st = open_pass(run, &needed.shards, model, &needed, &a);
+    } else {
+        st = open_pass(run, shards, model, NULL, &a);
+    }
+    SL_TRY(st, st, done);
     for (uint32_t i = 0; i <= last; i++) {
         SL_TRY(st, run_layer(&a, i), done);
         if (i + 2 == model->n_layers && wanted->hidden != NULL) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Exact inference: every vertex, layer by layer, over all in-neighbours, without sampling. OGB defines its scores in
- * the same way. It runs training's codelets over whole parts in chunks.
+ * Exact inference, layer by layer, over all in-neighbours, without sampling. OGB defines its scores in the same way. It
+ * runs training's codelets over whole parts in chunks, or over the vertices that the scores need.
  */
 #ifndef SL_RUNTIME_FULL_EVALUATE_H
 #define SL_RUNTIME_FULL_EVALUATE_H
@@ -28,9 +28,10 @@ struct sl_inference {
     sl_real *hidden;
 };
 
-/* Run the model on all vertices and score it. Collective: with several ranks each has the same parameters and runs
- * its own parts, and each gets the scores. Reads the parameters as earlier submitted tasks leave them. Waits for its
- * own tasks. Seconds of work count in the time category SL_STAGE_EVALUATE.
+/* Run the model on all vertices and score it. If only scores are wanted, a single rank runs it on the vertices that the
+ * scores need (runtime/full/needed.h): the scores have the same bits. Collective: with several ranks each has the same
+ * parameters and runs its own parts, and each gets the scores. Reads the parameters as earlier submitted tasks leave
+ * them. Waits for its own tasks. Seconds of work count in the time category SL_STAGE_EVALUATE.
  *
  * The objective of the shards defines the scores (runtime/objective). An empty set scores NaN. Returns the failure of
  * a task, SL_ESTARPU, SL_ENOMEM or SL_EINVAL; SL_EIO with several ranks. */

@@ -254,7 +254,7 @@ enum sl_status sl_multiply_back(const struct sl_layer_pass *lp, uint32_t p, uint
                                            place.row, gz, gradient.gw, gb);
 }
 
-/* y of one PE. beside: called after each chunk, or NULL. */
+/* y of one PE. beside: called after each chunk that has rows of the output level, or NULL. */
 static enum sl_status project(const struct sl_layer_pass *lp, uint32_t p, int parameter, int bias,
                               sl_chunk_work *beside)
 {
@@ -263,7 +263,7 @@ static enum sl_status project(const struct sl_layer_pass *lp, uint32_t p, int pa
     SL_CHECK(sl_layer_pass_shape(lp, p, SL_ROWS_PROJECTED));
     for (uint32_t c = 0; c < y->split.n_chunks; c++) {
         SL_CHECK(sl_multiply(lp, p, sl_layer_pass_chunk_row(lp, p, lp->from, c), parameter, b, 0, y->chunk[c]));
-        if (beside != NULL) {
+        if (beside != NULL && c < lp->pass->pe[p].split[lp->level].n_chunks) {
             SL_CHECK(beside(lp, p, c));
         }
     }
@@ -422,8 +422,8 @@ enum sl_status sl_sum_chunks(const struct sl_layer_pass *lp, enum sl_role result
     return sum_slices(lp, &summation);
 }
 
-/* Without a backward pass every level has all rows. Then a chunk's input is free once it has been projected and
- * `begin` has read it, so do both chunk by chunk. */
+/* Without a backward pass all levels have the same chunk boundaries, and a chunk's input is free once it has been
+ * projected and `begin` has read it. So do both chunk by chunk. */
 static enum sl_status project_and_begin(const struct sl_layer_pass *lp, int parameter, sl_chunk_work *begin)
 {
     for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {

@@ -8,7 +8,8 @@
  *
  * Level l of a PE is its frontier S_p^l (tasks/rows.h): level 0 has the seeds, level L the input rows. A layer
  * turns rows of level `from` into rows of level `level`. A layer that aggregates has level = from - 1; any other
- * layer has level = from. In a pass over all in-edges a PE is a part, and every level has all rows of the part.
+ * layer has level = from. In a pass over all in-edges a PE is a part. A level then has all rows of the part, or the
+ * rows that scores need (runtime/full/needed.h). All levels have the same chunk boundaries.
  *
  * Throughout the code a variable named `lp` is the struct sl_layer_pass of the layer in hand.
  */

@@ -288,10 +288,10 @@ static sl_real *own_row(const struct sl_chosen *c, uint32_t row)
     return c->rows + (size_t)(row - c->first) * c->n_columns;
 }
 
-void sl_chosen_take(struct sl_chosen *c, sl_vertex first, uint32_t n, const sl_real *rows)
+void sl_chosen_take(struct sl_chosen *c, uint32_t n, const sl_vertex *ids, const sl_real *rows)
 {
     for (uint32_t i = 0; i < n; i++) {
-        const uint32_t row = c->row_of[first + i];
+        const uint32_t row = c->row_of[ids[i]];
         if (row != SL_NONE) {
             memcpy(own_row(c, row), rows + (size_t)i * c->n_columns, c->n_columns * sizeof *rows);
         }

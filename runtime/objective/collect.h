@@ -74,8 +74,8 @@ void sl_chosen_add(struct sl_chosen *chosen, sl_vertex id);
  * rank. All ranks have chosen the same vertices. SL_ENOMEM. */
 enum sl_status sl_chosen_number(struct sl_chosen *chosen, uint32_t n_vertices, sl_vertex begin, sl_vertex end);
 
-/* Take the chosen ones of n consecutive rows, [n x n_columns], the first of vertex `first`. They are this rank's. */
-void sl_chosen_take(struct sl_chosen *chosen, sl_vertex first, uint32_t n, const sl_real *rows);
+/* Take the chosen ones of n rows, [n x n_columns], of the vertices `ids`. They are this rank's. */
+void sl_chosen_take(struct sl_chosen *chosen, uint32_t n, const sl_vertex *ids, const sl_real *rows);
 
 /* Gather the rows at rank 0, a few MB at a time. Collective; no message is in flight. SL_EIO, SL_ENOMEM. */
 enum sl_status sl_chosen_gather(struct sl_chosen *chosen);

@@ -129,6 +129,12 @@ static const struct sl_score_kind kinds[] = {{"auc", true, true, false},     {"a
                                              {"hits20", true, true, false},  {"hits50", true, true, false},
                                              {"hits100", true, true, false}, {0}};
 
+/* The new ids of a chunk's rows. */
+static const sl_vertex *ids_of(const struct sl_shards *shards, const struct sl_output_chunk *chunk)
+{
+    return shards->iota + shards->part[chunk->part].first + chunk->row;
+}
+
 /* The vertices of this rank: begin .. end - 1. */
 static void find_own(const struct sl_outputs *outputs, sl_vertex *begin, sl_vertex *end)
 {
@@ -136,8 +142,8 @@ static void find_own(const struct sl_outputs *outputs, sl_vertex *begin, sl_vert
     if (outputs->n_chunks > 0) {
         const struct sl_output_chunk *first = &outputs->chunk[0];
         const struct sl_output_chunk *last = &outputs->chunk[outputs->n_chunks - 1];
-        *begin = outputs->shards->part[first->part].first + first->row;
-        *end = outputs->shards->part[last->part].first + last->row + last->n;
+        *begin = *ids_of(outputs->shards, first);
+        *end = ids_of(outputs->shards, last)[last->n - 1] + 1;
     }
 }
 
@@ -174,8 +180,7 @@ static enum sl_status take_rows(const struct sl_objective *o, const struct sl_ou
     for (uint32_t k = 0; k < outputs->n_chunks; k++) {
         const struct sl_output_chunk *chunk = &outputs->chunk[k];
         SL_CHECK(sl_chunk_acquire(&outputs->run->failure, chunk->z, STARPU_R));
-        sl_chosen_take(&w->ends, shards->part[chunk->part].first + chunk->row, chunk->n,
-                       starpu_data_get_local_ptr(chunk->z));
+        sl_chosen_take(&w->ends, chunk->n, ids_of(shards, chunk), starpu_data_get_local_ptr(chunk->z));
         starpu_data_release(chunk->z);
     }
     if (shards->halo != NULL) {

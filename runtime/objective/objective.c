@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "codelets/ends/loss.h"
+#include "codelets/ends/score.h"
 #include "data/csv.h"
 #include "support/file.h"
 #include "support/lines.h"
@@ -64,6 +65,22 @@ bool sl_scores_better(const struct sl_scores *a, const struct sl_scores *b)
 void sl_objective_scores(const struct sl_objective *o, const struct sl_shards *shards, struct sl_scores *out)
 {
     list_scores(o, shards->n_outputs, out);
+}
+
+void sl_objective_mark_scored(const struct sl_objective *o, const struct sl_shards *shards, uint16_t *hops)
+{
+    for (uint32_t v = 0; v < shards->n_vertices; v++) {
+        const bool is_candidate = o->links.n_relations > 0; /* of ranks */
+        if (is_candidate || shards->set_of[v] == SL_SET_VALID || shards->set_of[v] == SL_SET_TEST) {
+            hops[v] = 0;
+        }
+    }
+    for (int list = SL_LINKS_VALID; list < SL_N_LINK_LISTS; list++) {
+        for (uint32_t i = 0; i < o->links.list[list].n; i++) {
+            hops[o->links.list[list].from[i]] = 0;
+            hops[o->links.list[list].to[i]] = 0;
+        }
+    }
 }
 
 /* ---- the choice ---- */

@@ -69,7 +69,8 @@ struct sl_objective_rows {
     starpu_data_handle_t relations, decoder[SL_DECODER_ARRAYS], decoder_gradient[SL_DECODER_ARRAYS];
 };
 
-/* Outputs of the last layer for consecutive vertices, after a pass over all vertices. */
+/* Outputs of the last layer for consecutive rows of a part. Row r of part q has the new id iota[part[q].first + r], and
+ * its target, of the shards. */
 struct sl_output_chunk {
     starpu_data_handle_t z; /* [n x n_outputs] */
     uint32_t part;
@@ -155,6 +156,9 @@ double sl_objective_scale_all(const struct sl_objective *objective, const struct
 
 /* The scores of an objective, all values NaN. */
 void sl_objective_scores(const struct sl_objective *objective, const struct sl_shards *shards, struct sl_scores *out);
+
+/* Set hops[v] to 0 for each vertex v whose outputs the scores need, by new id. */
+void sl_objective_mark_scored(const struct sl_objective *objective, const struct sl_shards *shards, uint16_t *hops);
 
 /* Whether the validation score of `a` is better than the score of `b`, by the score that selects. Any number is better
  * than NaN. */

@@ -197,8 +197,8 @@ static void tell_undefined(struct sl_session *t, uint32_t epoch, const struct sl
     }
 }
 
-/* Score all vertices. Among equal validation scores the earliest counts as best. An epoch without a score is not the
- * best; before there is a best epoch, the last evaluation's scores and weights are kept. */
+/* Score the validation and test sets. Among equal validation scores the earliest counts as best. An epoch without a
+ * score is not the best; before there is a best epoch, the last evaluation's scores and weights are kept. */
 static enum sl_status evaluate(struct sl_session *t, uint32_t epoch, struct sl_metrics_epoch *out)
 {
     struct sl_inference wanted = {0};

@@ -238,7 +238,7 @@ enum sl_status sl_outputs_score_pairs(struct sl_session *t, const struct sl_link
         sl_chosen_add(&ends, new_ids[pairs->to[i]]);
     }
     SL_CHECK(sl_chosen_number(&ends, n_vertices, here.first, here.first + here.n));
-    sl_chosen_take(&ends, here.first, here.n, vectors);
+    sl_chosen_take(&ends, here.n, t->shards.iota + here.first, vectors);
     sl_watchdog_suspend(false);
     SL_CHECK(sl_chosen_gather(&ends));
     sl_watchdog_suspend(true);

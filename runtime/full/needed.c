@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Marks the needed vertices hop by hop, numbers them, and copies their lists. */
+#include "runtime/full/needed.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "codelets/ends/score.h"
+#include "runtime/model/kinds.h"
+#include "runtime/objective/objective.h"
+#include "support/memory.h"
+#include "support/parallel.h"
+#include "tasks/rows.h"
+
+#define GRAIN 4096 /* vertices that one thread takes at a time */
+#define MOST 0.75
+
+/* ---- hops ---- */
+
+/* The number of hops from each vertex of the graph to a scored vertex. UINT16_MAX: the vertex is not needed. */
+struct hops {
+    const struct sl_graph *graph;
+    uint16_t *of;
+    uint16_t last;     /* the hop in hand */
+    uint64_t n_edges;  /* into vertices of at most this hop */
+    uint64_t n_copied; /* edges of the lists that make_shards copies */
+};
+
+/* A source of a vertex of the last hop is one hop further, unless it is nearer. Threads may write the same value. */
+static void mark_sources(void *context, uint64_t begin, uint64_t end)
+{
+    const struct hops *hops = context;
+    const struct sl_graph *graph = hops->graph;
+    for (uint64_t v = begin; v < end; v++) {
+        if (__atomic_load_n(&hops->of[v], __ATOMIC_RELAXED) != hops->last) {
+            continue;
+        }
+        for (uint64_t e = graph->offsets[v]; e < graph->offsets[v + 1]; e++) {
+            uint16_t *of = &hops->of[graph->sources[e]];
+            if (__atomic_load_n(of, __ATOMIC_RELAXED) > hops->last) {
+                __atomic_store_n(of, (uint16_t)(hops->last + 1), __ATOMIC_RELAXED);
+            }
+        }
+    }
+}
+
+static void count_edges(struct hops *hops)
+{
+    hops->n_edges = 0;
+    for (uint32_t v = 0; v < hops->graph->n_vertices; v++) {
+        hops->n_edges += hops->of[v] <= hops->last ? hops->graph->offsets[v + 1] - hops->graph->offsets[v] : 0;
+    }
+}
+
+/* Mark the vertices within n_hops hops of the scored ones. n_layers sum over edges. False: they would sum over more
+ * than MOST of the edges of an evaluation of all vertices; then some vertices may not be marked. */
+static bool mark(uint32_t n_layers, uint32_t n_hops, struct hops *hops)
+{
+    double n_summed = 0;
+    for (uint32_t h = 0; h < n_layers; h++) {
+        hops->last = (uint16_t)h;
+        count_edges(hops);
+        n_summed += (double)hops->n_edges;
+        hops->n_copied += h + 1 >= n_hops ? hops->n_edges : 0;
+        const double rest = (n_layers - 1.0 - h) * (double)hops->n_edges; /* earlier layers sum over at least so many */
+        if (n_summed + rest > MOST * n_layers * (double)hops->graph->n_edges) {
+            return false;
+        }
+        if (h < n_hops) {
+            sl_parallel_for(hops->graph->n_vertices, GRAIN, mark_sources, hops);
+        }
+    }
+    return true;
+}
+
+/* ---- numbers ---- */
+
+/* Count the rows of each part by hop, then within hops. */
+static enum sl_status count_rows(const struct hops *hops, struct sl_needed *out)
+{
+    const uint32_t *part_first = out->all->partition->first;
+    const uint32_t n_parts = out->all->n_parts;
+    const uint32_t n_counts = out->n_hops + 1;
+    uint32_t *first;
+    SL_CHECK(sl_alloc_zero((size_t)n_parts * n_counts, sizeof *out->n_rows, "needed vertices", &out->n_rows));
+    SL_CHECK(sl_alloc_zero((size_t)n_parts + 1, sizeof *first, "needed vertices", &first));
+    out->partition.first = first;
+    for (uint32_t q = 0; q < n_parts; q++) {
+        uint32_t *n = out->n_rows + (size_t)q * n_counts;
+        for (uint32_t v = part_first[q]; v < part_first[q + 1]; v++) {
+            if (hops->of[v] <= out->n_hops) {
+                n[hops->of[v]]++;
+            }
+        }
+        for (uint32_t h = 1; h < n_counts; h++) {
+            n[h] += n[h - 1];
+        }
+        first[q + 1] = first[q] + n[n_counts - 1];
+    }
+    return SL_OK;
+}
+
+/* Number of vertices of part q within fewer than n_hops hops. */
+static uint32_t rows_below(const struct sl_needed *needed, uint32_t q, uint32_t n_hops)
+{
+    return n_hops > 0 ? sl_needed_rows(needed, q, n_hops - 1) : 0;
+}
+
+/* number_out: of each numbered vertex. */
+static enum sl_status number_rows(const struct hops *hops, struct sl_needed *out, uint32_t *number_out)
+{
+    const uint32_t *part_first = out->all->partition->first;
+    const uint32_t *first = out->partition.first;
+    SL_FREED uint32_t *next = NULL;
+    SL_CHECK(sl_alloc(out->n_hops + 1, sizeof *next, "needed vertices", &next));
+    SL_CHECK(sl_alloc((size_t)first[out->all->n_parts] + 1, sizeof *out->shards.iota, "needed ids", &out->shards.iota));
+    for (uint32_t q = 0; q < out->all->n_parts; q++) {
+        for (uint32_t h = 0; h <= out->n_hops; h++) {
+            next[h] = first[q] + rows_below(out, q, h);
+        }
+        for (uint32_t v = part_first[q]; v < part_first[q + 1]; v++) {
+            if (hops->of[v] <= out->n_hops) {
+                number_out[v] = next[hops->of[v]]++;
+                out->shards.iota[number_out[v]] = v;
+            }
+        }
+    }
+    return SL_OK;
+}
+
+/* ---- lists ---- */
+
+struct copy {
+    const struct sl_graph *from;
+    const struct sl_shard *part;
+    const sl_vertex *ids;    /* of the part's numbered vertices */
+    const uint32_t *numbers; /* of all vertices. NULL: sources keep their ids */
+    const uint64_t *offsets; /* of the part's numbered vertices, in `to` */
+    const struct sl_graph *to;
+};
+
+static void copy_lists(void *context, uint64_t begin, uint64_t end)
+{
+    const struct copy *copy = context;
+    for (uint64_t r = begin; r < end; r++) {
+        const uint64_t e = copy->from->offsets[copy->ids[r]];
+        const uint64_t to = copy->offsets[r];
+        const uint64_t n = copy->offsets[r + 1] - to;
+        sl_graph_copy_edges(copy->from, e, n, copy->to, to);
+        for (uint64_t i = 0; i < n; i++) {
+            const sl_vertex id = copy->from->sources[e + i];
+            copy->to->sources[to + i] = copy->numbers != NULL ? copy->numbers[id] : id;
+        }
+        if (copy->part->edge_rows != NULL) {
+            const uint64_t first = copy->from->offsets[copy->part->first];
+            memcpy(copy->to->rows + to, copy->part->edge_rows + e - first, n * sizeof *copy->to->rows);
+        }
+    }
+}
+
+/* Copy the lists of vertices within fewer than n_hops hops. All other numbered vertices have empty lists. */
+static enum sl_status copy_graph(const struct sl_needed *needed, uint32_t n_hops, const uint32_t *numbers,
+                                 struct sl_graph *out)
+{
+    const struct sl_graph *graph = &needed->all->partition->graph;
+    const uint32_t *first = needed->partition.first;
+    const sl_vertex *ids = needed->shards.iota;
+    out->n_vertices = first[needed->all->n_parts];
+    out->n_relations = graph->n_relations;
+    SL_CHECK(sl_alloc_zero((size_t)out->n_vertices + 1, sizeof *out->offsets, "needed offsets", &out->offsets));
+    for (uint32_t q = 0; q < needed->all->n_parts; q++) {
+        const uint32_t end = first[q] + rows_below(needed, q, n_hops);
+        for (uint32_t r = first[q]; r < first[q + 1]; r++) {
+            const bool listed = r < end;
+            out->offsets[r + 1] = out->offsets[r];
+            out->offsets[r + 1] += listed ? graph->offsets[ids[r] + 1] - graph->offsets[ids[r]] : 0;
+        }
+    }
+    SL_CHECK(sl_graph_alloc_edges(out->offsets[out->n_vertices], graph, out));
+    for (uint32_t q = 0; q < needed->all->n_parts; q++) {
+        struct copy copy = {graph, &needed->all->part[q], ids + first[q], numbers, out->offsets + first[q], out};
+        sl_parallel_for(rows_below(needed, q, n_hops), GRAIN, copy_lists, &copy);
+    }
+    return SL_OK;
+}
+
+/* ---- the shards ---- */
+
+static enum sl_status copy_factors(struct sl_needed *out)
+{
+    struct sl_shards *shards = &out->shards;
+    const uint32_t n = out->partition.graph.n_vertices;
+    if (out->all->factor_of == NULL) {
+        return SL_OK;
+    }
+    SL_CHECK(sl_alloc((size_t)n + 1, 2 * sizeof *shards->factor_of, "needed vertex weights", &shards->factor_of));
+    for (uint32_t r = 0; r < n; r++) {
+        memcpy(shards->factor_of + 2 * (size_t)r, out->all->factor_of + 2 * (size_t)shards->iota[r],
+               2 * sizeof *shards->factor_of);
+    }
+    shards->factors = sl_matrix_over(shards->factor_of, n == 0 ? 1 : n, 2, SL_DTYPE_REAL);
+    starpu_data_set_sequential_consistency_flag(shards->factors, 0);
+    return SL_OK;
+}
+
+/* Targets and sets of the scored vertices, which come first in each part. */
+static enum sl_status copy_targets(struct sl_needed *out)
+{
+    struct sl_shards *shards = &out->shards;
+    const size_t n = out->partition.graph.n_vertices;
+    const size_t row_bytes = (size_t)shards->targets.width * SL_TARGET_BYTES;
+    SL_CHECK(sl_alloc_zero(n + 1, row_bytes, "needed targets", &shards->targets.data));
+    SL_CHECK(sl_alloc_zero(n + 1, 1, "needed split", &shards->set_of));
+    for (uint32_t q = 0; q < shards->n_parts; q++) {
+        const uint32_t first = out->partition.first[q];
+        for (uint32_t r = first; r < first + sl_needed_rows(out, q, 0); r++) {
+            memcpy((char *)shards->targets.data + r * row_bytes, sl_shards_targets(out->all, shards->iota[r]),
+                   row_bytes);
+            shards->set_of[r] = out->all->set_of[shards->iota[r]];
+        }
+    }
+    return SL_OK;
+}
+
+static void register_lists(const struct sl_graph *graph, const struct sl_shard *part, struct sl_part_handles *out)
+{
+    sl_part_register(graph, part->first, part->end, out);
+    if (part->edge_rows != NULL) {
+        const uint64_t first = graph->offsets[part->first];
+        out->rows = sl_vector_readable(graph->rows + first, graph->offsets[part->end] - first, 4);
+    }
+}
+
+static void register_part(struct sl_needed *out, uint32_t q)
+{
+    struct sl_shards *shards = &out->shards;
+    struct sl_shard *part = &shards->part[q];
+    const uint32_t n_scored = sl_needed_rows(out, q, 0);
+    *part = out->all->part[q];
+    part->first = out->partition.first[q];
+    part->end = out->partition.first[q + 1];
+    register_lists(&out->partition.graph, part, &part->graph);
+    part->graph.first = shards->first;
+    part->targets = sl_vector_readable(sl_shards_targets(shards, part->first),
+                                       (uint64_t)n_scored * shards->targets.width, SL_TARGET_BYTES);
+    part->sets = sl_vector_readable(shards->set_of + part->first, n_scored, 1);
+    if (out->first_lists != NULL) {
+        out->first_lists[q] = out->all->part[q].graph;
+        register_lists(&out->first_graph, part, &out->first_lists[q]);
+        out->ids[q] = sl_vector_readable(shards->iota + part->first, part->end - part->first, 4);
+    }
+}
+
+/* numbers: of all vertices. n_layers: as for `mark`. */
+static enum sl_status make_shards(uint32_t n_layers, const uint32_t *numbers, struct sl_needed *out)
+{
+    struct sl_shards *shards = &out->shards;
+    const size_t n_parts = shards->n_parts;
+    SL_CHECK(copy_graph(out, out->n_hops, numbers, &out->partition.graph));
+    SL_CHECK(copy_factors(out));
+    SL_CHECK(copy_targets(out));
+    SL_CHECK(sl_alloc_zero(n_parts, sizeof *shards->part, "needed parts", &shards->part));
+    if (out->n_hops < n_layers) {
+        SL_CHECK(copy_graph(out, n_layers, NULL, &out->first_graph));
+        SL_CHECK(sl_alloc_zero(n_parts, sizeof *out->ids, "needed parts", &out->ids));
+        SL_CHECK(sl_alloc_zero(n_parts, sizeof *out->first_lists, "needed parts", &out->first_lists));
+    }
+    shards->ids = sl_vector_readable(shards->iota, out->partition.graph.n_vertices, 4);
+    shards->first = sl_vector_readable(out->partition.first, n_parts + 1, 4);
+    for (uint32_t q = 0; q < n_parts; q++) {
+        register_part(out, q);
+    }
+    return SL_OK;
+}
+
+/* ---- open ---- */
+
+/* Number of rows of a level that an evaluation computes. */
+static double count_level(const struct sl_needed *needed, uint32_t hops, bool all)
+{
+    double n = 0;
+    for (uint32_t q = 0; q < needed->all->n_parts; q++) {
+        n += all ? needed->all->part[q].end - needed->all->part[q].first : sl_needed_rows(needed, q, hops);
+    }
+    return n;
+}
+
+/* Bytes of the rows of the layer that has most: its input, projected rows and output. all: of an evaluation of all
+ * vertices, whose first layer reads the features where they lie. */
+static double most_rows(const struct sl_needed *needed, const struct sl_model *model, bool all)
+{
+    const uint32_t last = model->layer[model->n_vertex_layers - 1].level;
+    double most = 0;
+    for (uint32_t i = 0; i < model->n_vertex_layers; i++) {
+        const struct sl_layer *layer = &model->layer[i];
+        const bool in_place = i == 0 && (all || needed->all->is_sparse);
+        const double from =
+            (in_place ? 0 : layer->n_in) + (layer->evaluation.project_first ? (double)layer->evaluation.travels : 0);
+        most = fmax(most, from * count_level(needed, layer->from - last, all) +
+                              layer->n_out * count_level(needed, layer->level - last, all));
+    }
+    return most * (double)sl_dtype_size(needed->all->row_dtype);
+}
+
+/* Whether rows and copies take less memory than the rows of all vertices. */
+static bool pays(const struct sl_needed *needed, const struct sl_model *model, uint64_t n_copied)
+{
+    const struct sl_graph *graph = &needed->all->partition->graph;
+    const size_t edge = sizeof *graph->sources + (graph->weights != NULL ? sizeof *graph->weights : 0) +
+                        (graph->relations != NULL ? sizeof *graph->relations : 0) +
+                        (graph->rows != NULL ? sizeof *graph->rows : 0);
+    return (double)n_copied * (double)edge + most_rows(needed, model, false) < most_rows(needed, model, true);
+}
+
+/* Whether the first layer sums the rows of the feature table. */
+static bool sums_table(const struct sl_shards *shards, const struct sl_layer *first)
+{
+    return sl_layer_aggregates(first) && first->evaluation.travelling == SL_ROWS_INPUT && !shards->is_sparse &&
+           sl_feature_source_in_place(&shards->features);
+}
+
+/* The shards without what make_shards fills in. */
+static void begin_shards(struct sl_needed *out)
+{
+    struct sl_shards *shards = &out->shards;
+    *shards = *out->all;
+    shards->partition = &out->partition;
+    shards->part = NULL;
+    shards->iota = NULL;
+    shards->set_of = NULL;
+    shards->targets.data = NULL;
+    shards->factor_of = NULL;
+    shards->factors = shards->ids = shards->first = NULL;
+}
+
+/* Leaves n_rows NULL if all vertices are to be evaluated. */
+static enum sl_status find(const struct sl_model *model, uint32_t n_layers, struct sl_needed *out)
+{
+    const struct sl_shards *all = out->all;
+    struct hops hops = {.graph = &all->partition->graph};
+    SL_FREED uint16_t *of = NULL;
+    SL_FREED uint32_t *numbers = NULL;
+    SL_CHECK(sl_alloc(all->n_vertices, sizeof *of, "hops of vertices", &of));
+    memset(of, 0xff, all->n_vertices * sizeof *of);
+    hops.of = of;
+    sl_objective_mark_scored(sl_objective_of(all), all, of);
+    if (!mark(n_layers, out->n_hops, &hops)) {
+        return SL_OK;
+    }
+    SL_CHECK(count_rows(&hops, out));
+    if (!pays(out, model, hops.n_copied)) {
+        sl_free(SL_TAKE(out->n_rows));
+        return SL_OK;
+    }
+    SL_CHECK(sl_alloc(all->n_vertices, sizeof *numbers, "numbers of vertices", &numbers));
+    SL_CHECK(number_rows(&hops, out, numbers));
+    return make_shards(n_layers, numbers, out);
+}
+
+enum sl_status sl_needed_open(const struct sl_shards *shards, const struct sl_model *model, struct sl_needed *out)
+{
+    const struct sl_layer *first = &model->layer[0];
+    const uint32_t n_layers = first->from - model->layer[model->n_vertex_layers - 1].level;
+    *out = (struct sl_needed){.all = shards, .n_hops = n_layers - sums_table(shards, first)};
+    begin_shards(out);
+    enum sl_status st = find(model, n_layers, out);
+    if (st != SL_OK || out->n_rows == NULL) {
+        sl_needed_close(out);
+    }
+    return st;
+}
+
+void sl_needed_close(struct sl_needed *needed)
+{
+    struct sl_shards *shards = &needed->shards;
+    for (uint32_t q = 0; shards->part != NULL && q < shards->n_parts; q++) {
+        sl_part_close(&shards->part[q].graph);
+        sl_handle_close(shards->part[q].targets);
+        sl_handle_close(shards->part[q].sets);
+    }
+    for (uint32_t q = 0; needed->first_lists != NULL && q < shards->n_parts; q++) {
+        sl_part_close(&needed->first_lists[q]);
+        sl_handle_close(needed->ids[q]);
+    }
+    sl_handle_close(shards->ids);
+    sl_handle_close(shards->first);
+    sl_handle_close(shards->factors);
+    sl_free(shards->part);
+    sl_free(shards->iota);
+    sl_free(shards->set_of);
+    sl_free(shards->targets.data);
+    sl_free(shards->factor_of);
+    sl_free(needed->partition.first);
+    sl_graph_free(&needed->partition.graph);
+    sl_graph_free(&needed->first_graph);
+    sl_free(needed->first_lists);
+    sl_free(needed->ids);
+    sl_free(needed->n_rows);
+    *needed = (struct sl_needed){0};
+}
