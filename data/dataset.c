@@ -17,11 +17,6 @@
 
 const char *const sl_list_names[SL_N_LISTS] = {"train", "valid", "test"};
 
-static int compare_ids(const void *a, const void *b)
-{
-    return sl_order(*(const sl_vertex *)a, *(const sl_vertex *)b, 0, 0);
-}
-
 static bool is_mask(uint32_t n_vertices, uint64_t n, const sl_vertex *entries)
 {
     bool mask = n == n_vertices && n > 2;
@@ -34,7 +29,7 @@ static bool is_mask(uint32_t n_vertices, uint64_t n, const sl_vertex *entries)
 /* Sort ids. *n: those that are left. */
 static enum sl_status sort_ids(const char *path, uint32_t n_vertices, uint64_t *n, sl_vertex *ids)
 {
-    qsort(ids, *n, sizeof *ids, compare_ids);
+    qsort(ids, *n, sizeof *ids, sl_order_u32);
     while (*n > 0 && ids[*n - 1] == SL_NONE) {
         --*n;
     }
@@ -68,7 +63,7 @@ enum sl_status sl_ids_take(const char *path, uint32_t n_vertices, bool mask, uin
 
 bool sl_ids_hold(const struct sl_ids *ids, sl_vertex v)
 {
-    return ids->n > 0 && bsearch(&v, ids->ids, ids->n, sizeof v, compare_ids) != NULL;
+    return ids->n > 0 && bsearch(&v, ids->ids, ids->n, sizeof v, sl_order_u32) != NULL;
 }
 
 enum sl_status sl_ids_list(const unsigned char *set_of, uint32_t n, unsigned char set, struct sl_ids *out)

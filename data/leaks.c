@@ -4,6 +4,7 @@
  * Finding the edges that are links to find. */
 #include "data/leaks.h"
 
+#include "support/compare.h"
 #include "support/memory.h"
 #include "support/minmax.h"
 
@@ -54,28 +55,12 @@ struct candidates {
     uint32_t relation[MOST_CANDIDATES];
 };
 
-/* The place of the first link of a pair, or where it would be. */
-static size_t first_known(const struct sl_link_entry *known, size_t n, uint64_t pair)
-{
-    size_t low = 0;
-    size_t high = n;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        if (known[middle].pair < pair) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low;
-}
-
 /* An edge u -> v keeps the relations that have a link v -> u. The first edge of all finds them. */
 static void narrow(const struct sl_link_entry *known, size_t n_known, sl_vertex u, sl_vertex v, struct candidates *c)
 {
     const uint64_t pair = pair_of(v, u);
     uint32_t n = 0;
-    size_t i = first_known(known, n_known, pair);
+    size_t i = sl_first_from(known, n_known, sizeof *known, pair);
     for (; !c->begun && i < n_known && known[i].pair == pair && n < MOST_CANDIDATES; i++) {
         if (n == 0 || c->relation[n - 1] != known[i].relation) {
             c->relation[n++] = known[i].relation;

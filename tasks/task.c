@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "support/clock.h"
+#include "support/compare.h"
 #include "support/memory.h"
 #include "tasks/near.h"
 #include "tasks/perfmodel.h"
@@ -304,9 +305,7 @@ static void count_cuda_task(void *task_args)
 
 static int compare_steps(const void *a, const void *b)
 {
-    uint64_t x = ((const struct sl_span *)a)->step;
-    uint64_t y = ((const struct sl_span *)b)->step;
-    return (x > y) - (x < y);
+    return sl_order(((const struct sl_span *)a)->step, ((const struct sl_span *)b)->step, 0, 0);
 }
 
 /* All workers' compute spans, ordered by step. Each span is extended by the spans of all earlier steps. */
@@ -339,21 +338,12 @@ static enum sl_status collect_compute(const struct sl_run *run, struct sl_span *
 /* The time in `hidden` during which an earlier step was computing. */
 static double covered_s(const struct sl_span *hidden, const struct sl_span *compute, size_t n)
 {
-    size_t low = 0; /* first span of the same or a later step */
-    size_t high = n;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (compute[middle].step < hidden->step) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    if (low == 0) {
+    const size_t n_earlier = sl_first_from(compute, n, sizeof *compute, hidden->step);
+    if (n_earlier == 0) {
         return 0;
     }
-    double start_s = fmax(hidden->start_s, compute[low - 1].start_s);
-    double end_s = fmin(hidden->end_s, compute[low - 1].end_s);
+    double start_s = fmax(hidden->start_s, compute[n_earlier - 1].start_s);
+    double end_s = fmin(hidden->end_s, compute[n_earlier - 1].end_s);
     return fmax(0, end_s - start_s);
 }
 

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/compare.h"
 #include "support/memory.h"
 
 struct message {
@@ -215,13 +216,8 @@ static int compare_messages(const void *a, const void *b)
 {
     const struct message *x = a;
     const struct message *y = b;
-    if (x->rank != y->rank) {
-        return x->rank < y->rank ? -1 : 1;
-    }
-    if (x->tag != y->tag) {
-        return x->tag < y->tag ? -1 : 1;
-    }
-    return (x->number > y->number) - (x->number < y->number);
+    const int order = sl_order(x->rank, y->rank, (uint64_t)x->tag, (uint64_t)y->tag);
+    return order != 0 ? order : sl_order(x->number, y->number, 0, 0);
 }
 
 /* By rank, tag and order of announcement. */

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/compare.h"
 #include "support/minmax.h"
 #include "support/philox.h"
 
@@ -198,13 +199,6 @@ static void sift_down(struct sl_labor_pick *heap, uint32_t n, uint32_t i)
     }
 }
 
-static int compare_u32(const void *a, const void *b)
-{
-    uint32_t x = *(const uint32_t *)a;
-    uint32_t y = *(const uint32_t *)b;
-    return (x > y) - (x < y);
-}
-
 /* Offer n in-neighbours, beginning with `position`. */
 static void offer_heap(uint32_t n, const double *keys, uint32_t position, uint32_t k, struct sl_labor_pick *heap)
 {
@@ -227,7 +221,7 @@ static void write_heap(uint32_t k, const struct sl_labor_pick *heap, uint32_t *p
     for (uint32_t i = 0; i < k; i++) {
         picked_out[i] = heap[i].position;
     }
-    qsort(picked_out, k, sizeof *picked_out, compare_u32);
+    qsort(picked_out, k, sizeof *picked_out, sl_order_u32);
 }
 
 /* ---- lists ---- */

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/compare.h"
 #include "support/minmax.h"
 #include "support/philox.h"
 #include "tasks/rows.h"
@@ -615,10 +616,7 @@ static int compare_keys(const void *a, const void *b)
 {
     const struct sl_permute_key *x = a;
     const struct sl_permute_key *y = b;
-    if (x->hash != y->hash) {
-        return x->hash < y->hash ? -1 : 1;
-    }
-    return (x->dataset_id > y->dataset_id) - (x->dataset_id < y->dataset_id);
+    return sl_order(x->hash, y->hash, x->dataset_id, y->dataset_id);
 }
 
 #define PERMUTE_BITS 14 /* keys are sorted inside 2^PERMUTE_BITS ranges of their hash */

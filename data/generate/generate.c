@@ -334,11 +334,6 @@ static uint32_t choose_word(const struct sl_world *world, const struct sl_home *
     return zipf(random[1], r->n_features);
 }
 
-static int compare_words(const void *a, const void *b)
-{
-    return sl_order(*(const uint32_t *)a, *(const uint32_t *)b, 0, 0);
-}
-
 /* The distinct words of a vertex, sorted. Returns their number. */
 static uint32_t choose_words(const struct sl_world *world, sl_vertex v, uint32_t words[MAX_WORDS])
 {
@@ -351,7 +346,7 @@ static uint32_t choose_words(const struct sl_world *world, sl_vertex v, uint32_t
         sl_random4(&draw, v, i + 1, random);
         words[i] = choose_word(world, &home, random);
     }
-    qsort(words, n, sizeof *words, compare_words);
+    qsort(words, n, sizeof *words, sl_order_u32);
     uint32_t kept = 0;
     for (uint32_t i = 0; i < n; i++) {
         if (kept == 0 || words[kept - 1] != words[i]) {
@@ -392,7 +387,7 @@ static enum sl_status copy_ids(const uint32_t *order, uint32_t n, struct sl_ids 
     for (uint32_t i = 0; i < n; i++) {
         out->ids[i] = order[i];
     }
-    qsort(out->ids, n, sizeof *out->ids, compare_words);
+    qsort(out->ids, n, sizeof *out->ids, sl_order_u32);
     out->n = n;
     return SL_OK;
 }

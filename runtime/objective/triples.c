@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "support/compare.h"
 #include "support/memory.h"
 
 #define TILE 32 /* triples that are ranked at a time */
@@ -26,10 +27,7 @@ static int compare(const void *a, const void *b)
 {
     const struct sl_known_triple *x = a;
     const struct sl_known_triple *y = b;
-    if (x->key != y->key) {
-        return x->key < y->key ? -1 : 1;
-    }
-    return (x->end > y->end) - (x->end < y->end);
+    return sl_order(x->key, y->key, x->end, y->end);
 }
 
 static size_t drop_repeated(struct sl_known_triple *known, size_t n)
@@ -91,17 +89,7 @@ void sl_triples_close(struct sl_triples *triples)
 static const struct sl_known_triple *find(const struct sl_triples *triples, int end, uint64_t key)
 {
     const struct sl_known_triple *known = triples->known[end];
-    size_t low = 0;
-    size_t high = triples->n[end];
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (known[middle].key < key) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return known + low;
+    return known + sl_first_from(known, triples->n[end], sizeof *known, key);
 }
 
 /* Queries with the same candidates: the vertices first .. first + n - 1. */

@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 
+#include "support/compare.h"
 #include "support/memory.h"
 #include "support/minmax.h"
 #include "tasks/ranks.h"
@@ -119,10 +120,7 @@ static int compare_uses(const void *a, const void *b)
 {
     const struct use *x = a;
     const struct use *y = b;
-    if (x->n != y->n) {
-        return x->n > y->n ? -1 : 1;
-    }
-    return (x->vertex > y->vertex) - (x->vertex < y->vertex);
+    return sl_order(y->n, x->n, x->vertex, y->vertex);
 }
 
 /* Pick the part's n most used vertices, as indices in the part. Sorts the part's entries of `uses`, which has all

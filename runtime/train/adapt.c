@@ -12,6 +12,7 @@
 #include "data/names.h"
 #include "data/text_lines.h"
 #include "runtime/plan/model_file.h"
+#include "support/compare.h"
 #include "support/memory.h"
 #include "support/minmax.h"
 #include "support/number.h"
@@ -264,10 +265,7 @@ struct entry {
 static int compare_entries(const void *a, const void *b)
 {
     const struct entry *x = a, *y = b;
-    if (x->relation != y->relation) {
-        return x->relation > y->relation ? 1 : -1;
-    }
-    return (x->source > y->source) - (x->source < y->source);
+    return sl_order(x->relation, y->relation, x->source, y->source);
 }
 
 /* The graph with other numbers of relations. place: of each relation without reverses, among n of the model. */
