@@ -550,7 +550,6 @@ static enum sl_status join_pieces(const struct number_table *table, struct sl_fe
         n += table->counts[r];
     }
     SL_CHECK(sl_features_start_csr((uint32_t)table->n_rows, table->width, n, out));
-    out->offsets[0] = 0;
     for (uint64_t r = 0; r < table->n_rows; r++) {
         out->offsets[r + 1] = out->offsets[r] + table->counts[r];
     }

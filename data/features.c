@@ -70,13 +70,13 @@ enum sl_status sl_features_start_csr(uint32_t n_rows, uint32_t n_columns, uint64
     SL_CHECK(sl_alloc((size_t)n_rows + 1, sizeof *csr.offsets, "feature offsets", &csr.offsets));
     SL_CHECK(sl_alloc(n_values, sizeof *csr.columns, "feature columns", &csr.columns));
     SL_CHECK(sl_alloc(n_values, sizeof *csr.values, "feature values", &csr.values));
+    csr.offsets[0] = 0;
     *out = SL_TAKE(csr);
     return SL_OK;
 }
 
-/* Append row i of a table, from column `first` on. A table without columns gives each row a column of its own. */
-static void append_row(const struct sl_features *table, uint32_t i, uint32_t first, float *room,
-                       struct sl_features *out)
+void sl_features_append(const struct sl_features *table, uint32_t i, uint32_t first, float *room,
+                        struct sl_features *out)
 {
     uint64_t n = out->offsets[out->n_rows];
     if (table->n_columns == 0) {
@@ -104,7 +104,7 @@ static enum sl_status append_rows(const struct sl_features *table, uint32_t firs
     SL_FREED float *room = NULL;
     SL_CHECK(sl_alloc(table->n_columns, sizeof *room, "a row of features", &room));
     for (uint32_t i = 0; i < table->n_rows; i++) {
-        append_row(table, i, first, room, out);
+        sl_features_append(table, i, first, room, out);
     }
     return SL_OK;
 }
@@ -114,7 +114,6 @@ static enum sl_status make_csr(struct sl_features *features, uint64_t n_nonzeros
     SL_OWNED(sl_features_free) struct sl_features csr = {0};
     SL_CHECK(sl_features_start_csr(features->n_rows, features->n_columns, n_nonzeros, &csr));
     csr.n_rows = 0;
-    csr.offsets[0] = 0;
     SL_CHECK(append_rows(features, 0, &csr));
     sl_features_free(features);
     *features = SL_TAKE(csr);
@@ -184,7 +183,6 @@ enum sl_status sl_features_join(const char *where, uint32_t n, const struct sl_f
                "%s: expected at most %d columns of features and vertices without features", where, MAX_COLUMNS);
     SL_CHECK(sl_features_start_csr(n_rows, (uint32_t)n_columns, n_nonzeros, &all));
     all.n_rows = 0;
-    all.offsets[0] = 0;
     for (uint32_t t = 0, first = 0; t < n; t++) {
         SL_CHECK(append_rows(&tables[t], first, &all));
         first += shares ? 0 : own_columns(&tables[t]);

@@ -39,8 +39,13 @@ uint64_t sl_features_nonzeros(const struct sl_features *features);
 /* Convert a table to the form of sl_features_sparse, if its form is another. SL_ENOMEM: the table is unchanged. */
 enum sl_status sl_features_settle(struct sl_features *features);
 
-/* Allocate a CSR table for n_values values; its offsets, columns and values are not set. SL_ENOMEM. */
+/* Allocate a CSR table for n_values values. Its offsets but the first, columns and values are not set. SL_ENOMEM. */
 enum sl_status sl_features_start_csr(uint32_t n_rows, uint32_t n_columns, uint64_t n_values, struct sl_features *out);
+
+/* Append row i of a table, from column `first` on, to a CSR table. A table without columns gives each row a column of
+ * its own. room: n_columns of the table. */
+void sl_features_append(const struct sl_features *table, uint32_t i, uint32_t first, float *room,
+                        struct sl_features *out);
 
 /* Join the tables of n types of vertices. If all have one width, types share the columns. Otherwise each type has
  * columns of its own, in order; a table of n_rows without columns gives one column, which is 1, to each row. Zeros are

@@ -171,44 +171,21 @@ static enum sl_status check_type(const struct sl_settings *s, struct sl_text_cel
     return SL_OK;
 }
 
-/* The features with the columns of each type where the model has them. */
+/* The features with the columns of each type where the model has them. A row has columns of its type only. */
 static enum sl_status move_columns(const struct sl_features *from, const struct types *here, const struct types *there,
                                    const struct match *match, struct sl_features *out)
 {
-    struct sl_features wide;
-    uint64_t n = 0;
-    uint32_t row = 0;
-    const uint64_t most = sl_features_nonzeros(from);
-    float block[SL_COLUMN_BLOCK];
-    SL_CHECK(sl_features_start_csr(from->n_rows, (uint32_t)there->n_columns, most, &wide));
-    wide.offsets[0] = 0;
+    SL_FREED float *room = NULL;
+    SL_CHECK(sl_alloc(from->n_columns, sizeof *room, "a row of features", &room));
+    SL_CHECK(sl_features_start_csr(from->n_rows, (uint32_t)there->n_columns, sl_features_nonzeros(from), out));
+    out->n_rows = 0;
     for (uint32_t t = 0; t < match->here.n; t++) {
         const struct type *type = &here->type[t];
         const uint32_t first = type->n > 0 ? there->type[match->place[t]].first : 0;
-        for (uint32_t i = 0; i < type->n && row < from->n_rows; i++) {
-            if (from->offsets != NULL) {
-                for (uint64_t k = from->offsets[row]; k < from->offsets[row + 1]; k++) {
-                    wide.columns[n] = from->columns[k] - type->first + first;
-                    wide.values[n++] = from->values[k];
-                }
-            } else {
-                for (uint32_t c = 0; c < type->columns; c++) {
-                    const uint64_t entry = (uint64_t)row * from->n_columns + type->first + c;
-                    const float x = *sl_column_floats(&from->dense, entry, 1, block);
-                    if (x != 0) {
-                        wide.columns[n] = first + c;
-                        wide.values[n++] = x;
-                    }
-                }
-                if (type->columns == 0) {
-                    wide.columns[n] = first + i;
-                    wide.values[n++] = 1;
-                }
-            }
-            wide.offsets[++row] = n;
+        for (uint32_t i = 0; i < type->n; i++) {
+            sl_features_append(from, out->n_rows, first - type->first, room, out);
         }
     }
-    *out = wide;
     return sl_features_settle(out);
 }
 
