@@ -14,7 +14,6 @@
  *   backward  add: gS = gz W_edge^T. The gradients of U travel back, and those of W_edge attn_edge are summed;
  *             gh = gU W'^T, then += gz W_skip^T on the self rows */
 #include "codelets/rows/bias.h"
-#include "codelets/rows/dense.h"
 #include "codelets/rows/derive.h"
 #include "runtime/model/kinds.h"
 #include "runtime/model/pass.h"
@@ -107,7 +106,10 @@ static enum sl_status begin(const struct sl_layer_pass *lp, uint32_t p, uint32_t
 static enum sl_status combine(const struct sl_layer_pass *lp, uint32_t p, uint32_t c)
 {
     SL_CHECK(lp->pass->source->sum(lp, p, c, 1, sl_layer_pass_rows(lp, p, SL_ROWS_Z)->chunk[c]));
-    return lp->layer->adds_edges ? sl_sage_add_edges(lp, p, c, MESSAGES) : SL_OK;
+    if (lp->layer->adds_edges) {
+        return sl_product(lp, p, c, SL_ROWS_EDGES, MESSAGES, SL_NO_PARAMETER, 1, SL_ROWS_Z);
+    }
+    return SL_OK;
 }
 
 static enum sl_status forward(const struct sl_layer_pass *lp)
@@ -136,10 +138,7 @@ static enum sl_status score_gradient(const struct sl_layer_pass *lp, uint32_t p,
 /* gS, of the features in messages. */
 static enum sl_status message_gradient(const struct sl_layer_pass *lp, uint32_t p, uint32_t c)
 {
-    struct sl_task_args head = sl_layer_pass_head(lp, p);
-    starpu_data_handle_t w = sl_layer_pass_value(lp, p, sl_layer_derived(lp->layer, SL_SHAPE_EDGE_MESSAGES));
-    return sl_dense_backward_input_submit(&head, sl_layer_pass_returns(lp, p)->chunk[c], w, 0,
-                                          sl_layer_pass_rows(lp, p, SL_ROWS_GEDGES)->chunk[c], 0);
+    return sl_product_back(lp, p, c, SL_ROWS_GZ, sl_layer_derived(lp->layer, SL_SHAPE_EDGE_MESSAGES), SL_ROWS_GEDGES);
 }
 
 /* The gradient of W_edge, by messages. */

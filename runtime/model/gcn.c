@@ -8,7 +8,6 @@
  *                      backward: ga = gz W^T travels back; gh = P^T ga
  *   projecting first   forward: y = h W travels; z = b + P y
  *                      backward: gz travels back; gy = P^T gz; gh = gy W^T */
-#include "codelets/rows/dense.h"
 #include "runtime/model/kinds.h"
 #include "runtime/model/pass.h"
 #include "runtime/model/sums.h"
@@ -25,17 +24,12 @@ static enum sl_status begin(const struct sl_layer_pass *lp, uint32_t p, uint32_t
 
 static enum sl_status combine(const struct sl_layer_pass *lp, uint32_t p, uint32_t c)
 {
-    struct sl_task_args head = sl_layer_pass_head(lp, p);
-    starpu_data_handle_t z = sl_layer_pass_rows(lp, p, SL_ROWS_Z)->chunk[c];
-    starpu_data_handle_t sum;
     if (sl_layer_pass_order(lp)->project_first) {
-        return lp->pass->source->sum(lp, p, c, 1, z);
+        return lp->pass->source->sum(lp, p, c, 1, sl_layer_pass_rows(lp, p, SL_ROWS_Z)->chunk[c]);
     }
-    sum = sl_layer_pass_rows(lp, p, SL_ROWS_SUM)->chunk[c];
-    SL_CHECK(lp->pass->source->sum(lp, p, c, 0, sum));
+    SL_CHECK(lp->pass->source->sum(lp, p, c, 0, sl_layer_pass_rows(lp, p, SL_ROWS_SUM)->chunk[c]));
     if (sl_layer_pass_ends(lp)) {
-        return sl_dense_forward_submit(&head, sum, 0, sl_layer_pass_value(lp, p, WEIGHT),
-                                       sl_layer_pass_value(lp, p, BIAS), 0, z);
+        return sl_product(lp, p, c, SL_ROWS_SUM, WEIGHT, BIAS, 0, SL_ROWS_Z);
     }
     return SL_OK;
 }
@@ -47,24 +41,11 @@ static enum sl_status forward(const struct sl_layer_pass *lp)
 
 static enum sl_status backward(const struct sl_layer_pass *lp)
 {
-    bool project_first = sl_layer_pass_order(lp)->project_first;
-    if (!project_first) {
-        SL_CHECK(sl_sum_back(lp, WEIGHT));
-    }
-    if (lp->layer->returns) {
-        SL_CHECK(lp->pass->source->send_back(lp));
-    }
-    if (project_first) {
-        SL_CHECK(sl_bias_back(lp, BIAS));
-    } else {
-        SL_CHECK(sl_sum_gradient(lp, WEIGHT, BIAS));
-    }
-    if (lp->layer->returns) {
-        for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
-            SL_CHECK(sl_convolve_back(lp, p, WEIGHT));
-            if (lp->layer->residual && lp->i > 0) {
-                SL_CHECK(sl_residual_back(lp, p));
-            }
+    SL_CHECK(sl_convolve_gradients(lp, WEIGHT, BIAS));
+    for (uint32_t k = 0, p = 0; lp->layer->returns && sl_layer_pass_pe(lp, k, &p); k++) {
+        SL_CHECK(sl_convolve_back(lp, p, WEIGHT));
+        if (lp->layer->residual && lp->i > 0) {
+            SL_CHECK(sl_residual_back(lp, p));
         }
     }
     return SL_OK;

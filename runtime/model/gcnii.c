@@ -11,7 +11,6 @@
 #include <math.h>
 
 #include "codelets/rows/blend.h"
-#include "codelets/rows/dense.h"
 #include "codelets/rows/derive.h"
 #include "runtime/model/activation.h"
 #include "runtime/model/kinds.h"
@@ -65,12 +64,9 @@ static enum sl_status begin(const struct sl_layer_pass *lp, uint32_t p, uint32_t
 
 static enum sl_status combine(const struct sl_layer_pass *lp, uint32_t p, uint32_t c)
 {
-    struct sl_task_args head = sl_layer_pass_head(lp, p);
-    starpu_data_handle_t s = sl_layer_pass_rows(lp, p, SL_ROWS_SUM)->chunk[c];
-    SL_CHECK(lp->pass->source->sum(lp, p, c, 1, s));
+    SL_CHECK(lp->pass->source->sum(lp, p, c, 1, sl_layer_pass_rows(lp, p, SL_ROWS_SUM)->chunk[c]));
     if (sl_layer_pass_ends(lp)) {
-        return sl_dense_forward_submit(&head, s, 0, sl_layer_pass_value(lp, p, DERIVED), NULL, 0,
-                                       sl_layer_pass_rows(lp, p, SL_ROWS_Z)->chunk[c]);
+        return sl_product(lp, p, c, SL_ROWS_SUM, DERIVED, SL_NO_PARAMETER, 0, SL_ROWS_Z);
     }
     return SL_OK;
 }
@@ -132,9 +128,7 @@ static enum sl_status hand_down(const struct sl_layer_pass *lp, uint32_t p)
 
 static enum sl_status backward(const struct sl_layer_pass *lp)
 {
-    SL_CHECK(sl_sum_back(lp, DERIVED));
-    SL_CHECK(lp->pass->source->send_back(lp));
-    SL_CHECK(sl_sum_gradient(lp, DERIVED, SL_NO_PARAMETER));
+    SL_CHECK(sl_convolve_gradients(lp, DERIVED, SL_NO_PARAMETER));
     for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
         SL_CHECK(return_initial(lp, p));
     }

@@ -13,7 +13,6 @@
  *   ge = sum of gs h_self, or of gt y_self. gt = f'(t) gz W2^T. */
 #include "codelets/rows/activate.h"
 #include "codelets/rows/blend.h"
-#include "codelets/rows/dense.h"
 #include "runtime/model/kinds.h"
 #include "runtime/model/pass.h"
 #include "runtime/model/sums.h"
@@ -26,12 +25,6 @@ static struct sl_activate_layer plain(const struct sl_layer_pass *lp)
     return (struct sl_activate_layer){.norm = SL_ACTIVATE_PLAIN, .kind = lp->layer->activation};
 }
 
-/* The rows of the vertices of chunk c, as they travelled. */
-static struct sl_layer_pass_place self_place(const struct sl_layer_pass *lp, uint32_t p, uint32_t c)
-{
-    return sl_layer_pass_place(lp, p, sl_layer_pass_chunk_row(lp, p, lp->level, c));
-}
-
 /* ---- forward ---- */
 
 /* The start of the sum: e h_self, or b1 + e y_self. */
@@ -39,7 +32,7 @@ static enum sl_status begin(const struct sl_layer_pass *lp, uint32_t p, uint32_t
 {
     bool project_first = sl_layer_pass_order(lp)->project_first;
     struct sl_task_args head = sl_layer_pass_head(lp, p);
-    struct sl_layer_pass_place place = self_place(lp, p, c);
+    struct sl_layer_pass_place place = sl_layer_pass_self(lp, p, c);
     starpu_data_handle_t self = sl_layer_pass_travels(lp, p)->chunk[place.chunk];
     starpu_data_handle_t out = sl_layer_pass_rows(lp, p, project_first ? SL_ROWS_T : SL_ROWS_SUM)->chunk[c];
     if (project_first) {
@@ -55,26 +48,22 @@ static enum sl_status finish(const struct sl_layer_pass *lp, uint32_t p, uint32_
 {
     struct sl_task_args head = sl_layer_pass_head(lp, p);
     const struct sl_activate_layer f = plain(lp);
-    starpu_data_handle_t inner = sl_layer_pass_rows(lp, p, SL_ROWS_INNER)->chunk[c];
     SL_CHECK(sl_activate_forward_submit(&head, &f, 0, sl_layer_pass_rows(lp, p, SL_ROWS_T)->chunk[c], NULL, 0,
-                                        sl_layer_pass_rows(lp, p, SL_ROWS_GATE_INNER)->chunk[c], inner));
-    return sl_dense_forward_submit(&head, inner, 0, sl_layer_pass_value(lp, p, W2), sl_layer_pass_value(lp, p, B2), 0,
-                                   sl_layer_pass_rows(lp, p, SL_ROWS_Z)->chunk[c]);
+                                        sl_layer_pass_rows(lp, p, SL_ROWS_GATE_INNER)->chunk[c],
+                                        sl_layer_pass_rows(lp, p, SL_ROWS_INNER)->chunk[c]));
+    return sl_product(lp, p, c, SL_ROWS_INNER, W2, B2, 0, SL_ROWS_Z);
 }
 
 static enum sl_status combine(const struct sl_layer_pass *lp, uint32_t p, uint32_t c)
 {
     bool project_first = sl_layer_pass_order(lp)->project_first;
-    struct sl_task_args head = sl_layer_pass_head(lp, p);
-    starpu_data_handle_t t = sl_layer_pass_rows(lp, p, SL_ROWS_T)->chunk[c];
-    starpu_data_handle_t sum = project_first ? t : sl_layer_pass_rows(lp, p, SL_ROWS_SUM)->chunk[c];
-    SL_CHECK(lp->pass->source->sum(lp, p, c, 1, sum));
+    enum sl_role sum = project_first ? SL_ROWS_T : SL_ROWS_SUM;
+    SL_CHECK(lp->pass->source->sum(lp, p, c, 1, sl_layer_pass_rows(lp, p, sum)->chunk[c]));
     if (!sl_layer_pass_ends(lp)) {
         return SL_OK;
     }
     if (!project_first) {
-        SL_CHECK(sl_dense_forward_submit(&head, sum, 0, sl_layer_pass_value(lp, p, W1), sl_layer_pass_value(lp, p, B1),
-                                         0, t));
+        SL_CHECK(sl_product(lp, p, c, SL_ROWS_SUM, W1, B1, 0, SL_ROWS_T));
     }
     return finish(lp, p, c);
 }
@@ -100,8 +89,7 @@ static enum sl_status inner_back(const struct sl_layer_pass *lp, uint32_t p, uin
     const struct sl_activate_layer f = plain(lp);
     const struct sl_activate_sums_handles no_sums = {0};
     starpu_data_handle_t g = sl_layer_pass_rows(lp, p, SL_ROWS_GINNER)->chunk[c];
-    SL_CHECK(sl_dense_backward_input_submit(&head, sl_layer_pass_rows(lp, p, SL_ROWS_GZ)->chunk[c],
-                                            sl_layer_pass_value(lp, p, W2), 0, g, 0));
+    SL_CHECK(sl_product_back(lp, p, c, SL_ROWS_GZ, W2, SL_ROWS_GINNER));
     return sl_activate_backward_submit(&head, &f, NULL, sl_layer_pass_rows(lp, p, SL_ROWS_GATE_INNER)->chunk[c], g,
                                        &no_sums, sl_layer_pass_rows(lp, p, SL_ROWS_GT)->chunk[c]);
 }
@@ -114,7 +102,7 @@ static enum sl_status own_gradients(const struct sl_layer_pass *lp, uint32_t p)
     struct sl_task_args head = sl_layer_pass_head(lp, p);
     starpu_data_handle_t ge;
     for (uint32_t c = 0; c < lp->pass->pe[p].split[lp->level].n_chunks; c++) {
-        struct sl_layer_pass_place place = self_place(lp, p, c);
+        struct sl_layer_pass_place place = sl_layer_pass_self(lp, p, c);
         SL_CHECK(sl_weight_gradient(lp, p, c, SL_ROWS_INNER, SL_ROWS_GZ, W2, B2));
         if (lp->layer->learns_epsilon) {
             SL_CHECK(sl_layer_pass_partial(lp, p, EPSILON, &ge));
@@ -132,7 +120,7 @@ static enum sl_status self_rows(const struct sl_layer_pass *lp, uint32_t p, cons
     struct sl_task_args head = sl_layer_pass_head(lp, p);
     const struct sl_rows *from = sl_layer_pass_returns(lp, p);
     for (uint32_t c = 0; c < from->split.n_chunks; c++) {
-        struct sl_layer_pass_place place = self_place(lp, p, c);
+        struct sl_layer_pass_place place = sl_layer_pass_self(lp, p, c);
         SL_CHECK(sl_blend_learned_submit(&head, SL_STAGE_BACKWARD, sl_split_size(&from->split, c),
                                          sl_layer_pass_value(lp, p, EPSILON), (struct sl_blend_rows){from->chunk[c], 0},
                                          1, (struct sl_blend_rows){to->chunk[place.chunk], place.row}));
@@ -158,21 +146,10 @@ static enum sl_status input_back(const struct sl_layer_pass *lp, uint32_t p)
 
 static enum sl_status backward(const struct sl_layer_pass *lp)
 {
-    bool project_first = sl_layer_pass_order(lp)->project_first;
     SL_CHECK(sl_layer_pass_shape_all(lp, SL_ROWS_GINNER));
     SL_CHECK(sl_layer_pass_shape_all(lp, SL_ROWS_GT));
     SL_CHECK(sl_each_chunk(lp, inner_back));
-    if (!project_first) {
-        SL_CHECK(sl_sum_back(lp, W1));
-    }
-    if (lp->layer->returns) {
-        SL_CHECK(lp->pass->source->send_back(lp));
-    }
-    if (project_first) {
-        SL_CHECK(sl_bias_back(lp, B1));
-    } else {
-        SL_CHECK(sl_sum_gradient(lp, W1, B1));
-    }
+    SL_CHECK(sl_convolve_gradients(lp, W1, B1));
     for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
         SL_CHECK(own_gradients(lp, p));
         if (lp->layer->returns) {

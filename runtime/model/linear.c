@@ -3,7 +3,6 @@
  *
  * First and last layers of a model, which do not aggregate: z = h W + b for every row. The layer is linear, or ends
  * in an activation, or applies layer norm, activation and dropout to its input first. */
-#include "codelets/rows/dense.h"
 #include "runtime/model/activation.h"
 #include "runtime/model/kinds.h"
 #include "runtime/model/pass.h"
@@ -27,13 +26,11 @@ static enum sl_status forward(const struct sl_layer_pass *lp)
 
 static enum sl_status backward_chunk(const struct sl_layer_pass *lp, uint32_t p, uint32_t c)
 {
-    starpu_data_handle_t gz = sl_layer_pass_rows(lp, p, sl_layer_pass_result_gradient(lp))->chunk[c];
+    enum sl_role gz = sl_layer_pass_result_gradient(lp);
     uint32_t row = sl_layer_pass_chunk_row(lp, p, lp->level, c);
-    struct sl_task_args head = sl_layer_pass_head(lp, p);
-    SL_CHECK(sl_multiply_back(lp, p, row, WEIGHT, BIAS, gz));
+    SL_CHECK(sl_multiply_back(lp, p, row, WEIGHT, BIAS, sl_layer_pass_rows(lp, p, gz)->chunk[c]));
     if (lp->i > 0) {
-        SL_CHECK(sl_dense_backward_input_submit(&head, gz, sl_layer_pass_value(lp, p, WEIGHT), 0,
-                                                sl_layer_pass_rows(lp, p, SL_ROWS_GINPUT)->chunk[c], 0));
+        return sl_product_back(lp, p, c, gz, WEIGHT, SL_ROWS_GINPUT);
     }
     return SL_OK;
 }
@@ -76,10 +73,7 @@ const struct sl_layer_kind sl_vectors_in = {
 
 static enum sl_status forward_normed_chunk(const struct sl_layer_pass *lp, uint32_t p, uint32_t c)
 {
-    struct sl_task_args head = sl_layer_pass_head(lp, p);
-    return sl_dense_forward_submit(&head, sl_layer_pass_rows(lp, p, SL_ROWS_BEFORE)->chunk[c], 0,
-                                   sl_layer_pass_value(lp, p, WEIGHT), sl_layer_pass_value(lp, p, BIAS), 0,
-                                   sl_layer_pass_rows(lp, p, SL_ROWS_Z)->chunk[c]);
+    return sl_product(lp, p, c, SL_ROWS_BEFORE, WEIGHT, BIAS, 0, SL_ROWS_Z);
 }
 
 static enum sl_status forward_normed(const struct sl_layer_pass *lp)
@@ -91,11 +85,8 @@ static enum sl_status forward_normed(const struct sl_layer_pass *lp)
 
 static enum sl_status backward_normed_chunk(const struct sl_layer_pass *lp, uint32_t p, uint32_t c)
 {
-    starpu_data_handle_t gz = sl_layer_pass_rows(lp, p, SL_ROWS_GZ)->chunk[c];
-    struct sl_task_args head = sl_layer_pass_head(lp, p);
     SL_CHECK(sl_weight_gradient(lp, p, c, SL_ROWS_BEFORE, SL_ROWS_GZ, WEIGHT, BIAS));
-    return sl_dense_backward_input_submit(&head, gz, sl_layer_pass_value(lp, p, WEIGHT), 0,
-                                          sl_layer_pass_rows(lp, p, SL_ROWS_GBEFORE)->chunk[c], 0);
+    return sl_product_back(lp, p, c, SL_ROWS_GZ, WEIGHT, SL_ROWS_GBEFORE);
 }
 
 static enum sl_status backward_normed(const struct sl_layer_pass *lp)

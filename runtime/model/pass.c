@@ -9,6 +9,7 @@
 #include "codelets/rows/bias.h"
 #include "codelets/rows/blend.h"
 #include "codelets/rows/dense.h"
+#include "runtime/model/sums.h"
 #include "support/memory.h"
 #include "support/minmax.h"
 
@@ -148,6 +149,11 @@ struct sl_layer_pass_place sl_layer_pass_place(const struct sl_layer_pass *lp, u
     return (struct sl_layer_pass_place){row >> shift, row & ((1u << shift) - 1)};
 }
 
+struct sl_layer_pass_place sl_layer_pass_self(const struct sl_layer_pass *lp, uint32_t p, uint32_t c)
+{
+    return sl_layer_pass_place(lp, p, sl_layer_pass_chunk_row(lp, p, lp->level, c));
+}
+
 starpu_data_handle_t sl_layer_pass_value(const struct sl_layer_pass *lp, uint32_t p, int parameter)
 {
     uint32_t replica = sl_plan_replica(lp->pass->plan, p);
@@ -177,6 +183,12 @@ static enum sl_status bias_partial(const struct sl_layer_pass *lp, uint32_t p, i
         return sl_layer_pass_partial(lp, p, bias, out);
     }
     return SL_OK;
+}
+
+/* A bias's value. NULL: none. */
+static starpu_data_handle_t bias_value(const struct sl_layer_pass *lp, uint32_t p, int bias)
+{
+    return bias == SL_NO_PARAMETER ? NULL : sl_layer_pass_value(lp, p, bias);
 }
 
 /* ---- products with the layer's input rows, dense or sparse ---- */
@@ -259,7 +271,7 @@ static enum sl_status project(const struct sl_layer_pass *lp, uint32_t p, int pa
                               sl_chunk_work *beside)
 {
     const struct sl_rows *y = sl_layer_pass_rows(lp, p, SL_ROWS_PROJECTED);
-    starpu_data_handle_t b = bias == SL_NO_PARAMETER ? NULL : sl_layer_pass_value(lp, p, bias);
+    starpu_data_handle_t b = bias_value(lp, p, bias);
     SL_CHECK(sl_layer_pass_shape(lp, p, SL_ROWS_PROJECTED));
     for (uint32_t c = 0; c < y->split.n_chunks; c++) {
         SL_CHECK(sl_multiply(lp, p, sl_layer_pass_chunk_row(lp, p, lp->from, c), parameter, b, 0, y->chunk[c]));
@@ -281,7 +293,6 @@ enum sl_status sl_project(const struct sl_layer_pass *lp, int parameter, int bia
 enum sl_status sl_project_back(const struct sl_layer_pass *lp, uint32_t p, int parameter, int bias)
 {
     const struct sl_rows *gy = sl_layer_pass_rows(lp, p, SL_ROWS_GY);
-    struct sl_task_args head = sl_layer_pass_head(lp, p);
     if (lp->i > 0) {
         SL_CHECK(
             sl_rows_reshape(&gy->split, lp->layer->n_in, SL_DTYPE_REAL, sl_layer_pass_rows(lp, p, SL_ROWS_GINPUT)));
@@ -289,8 +300,7 @@ enum sl_status sl_project_back(const struct sl_layer_pass *lp, uint32_t p, int p
     for (uint32_t c = 0; c < gy->split.n_chunks; c++) {
         SL_CHECK(sl_multiply_back(lp, p, sl_layer_pass_chunk_row(lp, p, lp->from, c), parameter, bias, gy->chunk[c]));
         if (lp->i > 0) {
-            SL_CHECK(sl_dense_backward_input_submit(&head, gy->chunk[c], sl_layer_pass_value(lp, p, parameter), 0,
-                                                    sl_layer_pass_rows(lp, p, SL_ROWS_GINPUT)->chunk[c], 0));
+            SL_CHECK(sl_product_back(lp, p, c, SL_ROWS_GY, parameter, SL_ROWS_GINPUT));
         }
     }
     return SL_OK;
@@ -304,21 +314,36 @@ void sl_project_done(const struct sl_layer_pass *lp)
     }
 }
 
-enum sl_status sl_sum_back(const struct sl_layer_pass *lp, int parameter)
+/* ga = gz W^T, if the layer declares ga. */
+static enum sl_status sum_back(const struct sl_layer_pass *lp, int parameter)
 {
     if (sl_layer_pass_row(lp, SL_ROWS_GA)->width > 0) {
         for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
-            const struct sl_rows *gz = sl_layer_pass_rows(lp, p, sl_layer_pass_order(lp)->product);
-            const struct sl_rows *ga = sl_layer_pass_rows(lp, p, SL_ROWS_GA);
-            struct sl_task_args head = sl_layer_pass_head(lp, p);
             SL_CHECK(sl_layer_pass_shape(lp, p, SL_ROWS_GA));
-            for (uint32_t c = 0; c < ga->split.n_chunks; c++) {
-                SL_CHECK(sl_dense_backward_input_submit(&head, gz->chunk[c], sl_layer_pass_value(lp, p, parameter), 0,
-                                                        ga->chunk[c], 0));
+            for (uint32_t c = 0; c < lp->pass->pe[p].split[lp->level].n_chunks; c++) {
+                SL_CHECK(sl_product_back(lp, p, c, sl_layer_pass_order(lp)->product, parameter, SL_ROWS_GA));
             }
         }
     }
     return SL_OK;
+}
+
+enum sl_status sl_product(const struct sl_layer_pass *lp, uint32_t p, uint32_t c, enum sl_role x, int parameter,
+                          int bias, int beta, enum sl_role g)
+{
+    struct sl_task_args head = sl_layer_pass_head(lp, p);
+    return sl_dense_forward_submit(&head, sl_layer_pass_rows(lp, p, x)->chunk[c], 0,
+                                   sl_layer_pass_value(lp, p, parameter), bias_value(lp, p, bias), beta,
+                                   sl_layer_pass_rows(lp, p, g)->chunk[c]);
+}
+
+enum sl_status sl_product_back(const struct sl_layer_pass *lp, uint32_t p, uint32_t c, enum sl_role gradient,
+                               int parameter, enum sl_role gx)
+{
+    struct sl_task_args head = sl_layer_pass_head(lp, p);
+    return sl_dense_backward_input_submit(&head, sl_layer_pass_rows(lp, p, gradient)->chunk[c],
+                                          sl_layer_pass_value(lp, p, parameter), 0,
+                                          sl_layer_pass_rows(lp, p, gx)->chunk[c], 0);
 }
 
 enum sl_status sl_weight_gradient(const struct sl_layer_pass *lp, uint32_t p, uint32_t c, enum sl_role input,
@@ -333,7 +358,8 @@ enum sl_status sl_weight_gradient(const struct sl_layer_pass *lp, uint32_t p, ui
                                            sl_layer_pass_rows(lp, p, gradient)->chunk[c], gw, gb);
 }
 
-enum sl_status sl_sum_gradient(const struct sl_layer_pass *lp, int parameter, int bias)
+/* The gradients of W and of the bias from the sums and gz. */
+static enum sl_status sum_gradient(const struct sl_layer_pass *lp, int parameter, int bias)
 {
     for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
         for (uint32_t c = 0; c < lp->pass->pe[p].split[lp->level].n_chunks; c++) {
@@ -445,6 +471,24 @@ enum sl_status sl_convolve(const struct sl_layer_pass *lp, int parameter, sl_chu
     return sum_slices(lp, &summation);
 }
 
+enum sl_status sl_convolve_gradients(const struct sl_layer_pass *lp, int parameter, int bias)
+{
+    const bool project_first = sl_layer_pass_order(lp)->project_first;
+    if (!project_first) {
+        SL_CHECK(sum_back(lp, parameter));
+    }
+    if (lp->layer->returns) {
+        SL_CHECK(lp->pass->source->send_back(lp));
+    }
+    if (lp->layer->kind->sum->gradient != NULL) {
+        SL_CHECK(lp->pass->source->sum_gradient(lp));
+    }
+    if (project_first) {
+        return sl_bias_back(lp, bias);
+    }
+    return sum_gradient(lp, parameter, bias); /* while gradients travel */
+}
+
 enum sl_status sl_convolve_back(const struct sl_layer_pass *lp, uint32_t p, int parameter)
 {
     if (!sl_layer_pass_order(lp)->project_first) {
@@ -483,7 +527,7 @@ enum sl_status sl_self_rows_back(const struct sl_layer_pass *lp, uint32_t p, enu
     const struct sl_rows *g = sl_layer_pass_rows(lp, p, role);
     struct sl_task_args head = sl_layer_pass_head(lp, p);
     for (uint32_t c = 0; c < g->split.n_chunks; c++) {
-        struct sl_layer_pass_place place = sl_layer_pass_place(lp, p, sl_layer_pass_chunk_row(lp, p, lp->level, c));
+        struct sl_layer_pass_place place = sl_layer_pass_self(lp, p, c);
         starpu_data_handle_t gh = sl_layer_pass_rows(lp, p, SL_ROWS_GINPUT)->chunk[place.chunk];
         SL_CHECK(sl_dense_backward_input_submit(&head, g->chunk[c], sl_layer_pass_value(lp, p, parameter), 1, gh,
                                                 place.row));
@@ -496,7 +540,7 @@ enum sl_status sl_residual_back(const struct sl_layer_pass *lp, uint32_t p)
     const struct sl_rows *gh = sl_layer_pass_rows(lp, p, SL_ROWS_GH);
     struct sl_task_args head = sl_layer_pass_head(lp, p);
     for (uint32_t c = 0; c < gh->split.n_chunks; c++) {
-        struct sl_layer_pass_place place = sl_layer_pass_place(lp, p, sl_layer_pass_chunk_row(lp, p, lp->level, c));
+        struct sl_layer_pass_place place = sl_layer_pass_self(lp, p, c);
         starpu_data_handle_t gr = sl_layer_pass_rows(lp, p, SL_ROWS_GINPUT)->chunk[place.chunk];
         SL_CHECK(sl_blend_submit(&head, SL_STAGE_BACKWARD, sl_split_size(&gh->split, c), 1,
                                  (struct sl_blend_rows){gh->chunk[c], 0}, 1, (struct sl_blend_rows){gr, place.row}));

@@ -209,11 +209,13 @@ void sl_pass_end_rows(struct sl_pass_pe *pe, uint32_t n_layers, void (*end)(stru
 /* The first row of chunk c of a level. The row has the same number at every higher level. */
 uint32_t sl_layer_pass_chunk_row(const struct sl_layer_pass *lp, uint32_t p, uint32_t level, uint32_t c);
 
-/* The chunk of the input level with a given row, and the row's index in this chunk. */
+/* The chunk of the input level with a given row, and the row's index in this chunk. sl_layer_pass_self: of the rows of
+ * the vertices of chunk c of the output level. */
 struct sl_layer_pass_place {
     uint32_t chunk, row;
 };
 struct sl_layer_pass_place sl_layer_pass_place(const struct sl_layer_pass *lp, uint32_t p, uint32_t row);
+struct sl_layer_pass_place sl_layer_pass_self(const struct sl_layer_pass *lp, uint32_t p, uint32_t c);
 
 /* A parameter of the replica that PE p trains; the next partial of the parameter's gradient. */
 starpu_data_handle_t sl_layer_pass_value(const struct sl_layer_pass *lp, uint32_t p, int parameter);
@@ -241,15 +243,17 @@ enum sl_status sl_project_back(const struct sl_layer_pass *lp, uint32_t p, int p
  * whose rows travel only forward call this in `arrived`. */
 void sl_project_done(const struct sl_layer_pass *lp);
 
-/* One chunk: the gradients of W and of the bias in G = X W + b, from the rows of X and of G's gradient. */
+/* One chunk of dense rows, X and G being rows of roles: G = X W + b (beta 0) or G += X W + b (beta 1). */
+enum sl_status sl_product(const struct sl_layer_pass *lp, uint32_t p, uint32_t c, enum sl_role x, int parameter,
+                          int bias, int beta, enum sl_role g);
+
+/* The same chunk: the gradient of X, from the rows of G's gradient. */
+enum sl_status sl_product_back(const struct sl_layer_pass *lp, uint32_t p, uint32_t c, enum sl_role gradient,
+                               int parameter, enum sl_role gx);
+
+/* The same chunk: the gradients of W and of the bias, from the rows of X and of G's gradient. */
 enum sl_status sl_weight_gradient(const struct sl_layer_pass *lp, uint32_t p, uint32_t c, enum sl_role input,
                                   enum sl_role gradient, int parameter, int bias);
-
-/* For a layer that sums first. sl_sum_back: ga = gz W^T, if the layer declares ga. sl_sum_gradient: the
- * gradient of W and of the bias from the sums and gz. Submit sl_sum_gradient after send_back, to compute while
- * gradients travel. */
-enum sl_status sl_sum_back(const struct sl_layer_pass *lp, int parameter);
-enum sl_status sl_sum_gradient(const struct sl_layer_pass *lp, int parameter, int bias);
 
 /* A layer's work on chunk c of PE p. The result, and SUM unless the layer projects first, have their shape by then. */
 typedef enum sl_status sl_chunk_work(const struct sl_layer_pass *lp, uint32_t p, uint32_t c);
@@ -266,8 +270,12 @@ enum sl_status sl_sum_chunks(const struct sl_layer_pass *lp, enum sl_role result
  * first. `begin` and `combine` are as in sl_sum_chunks. */
 enum sl_status sl_convolve(const struct sl_layer_pass *lp, int parameter, sl_chunk_work *begin, sl_chunk_work *combine);
 
-/* The adjoint of sl_convolve for one PE, after send_back. Computes the gradients of the rows that travelled. If the
- * layer projects first, calls sl_project_back on these gradients. */
+/* The first part of the adjoint of sl_convolve, or of sl_sum_chunks with a product: sends the returning gradients, and
+ * makes those of W, of the bias, and of the sum's own parameters. */
+enum sl_status sl_convolve_gradients(const struct sl_layer_pass *lp, int parameter, int bias);
+
+/* The second part for one PE. Computes the gradients of the rows that travelled. If the layer projects first, calls
+ * sl_project_back on these gradients. */
 enum sl_status sl_convolve_back(const struct sl_layer_pass *lp, uint32_t p, int parameter);
 
 /* Set every row of chunk z to the bias; the bias's gradient, one partial per chunk of gz, all PEs. */

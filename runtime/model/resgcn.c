@@ -7,7 +7,6 @@
  *   forward   x travels; s = P x; h' = s W + b + h on the self rows
  *   backward  gs = gh' W^T travels back; gx = P^T gs; gh from gx, then += gh' on the self rows */
 #include "codelets/rows/blend.h"
-#include "codelets/rows/dense.h"
 #include "runtime/model/activation.h"
 #include "runtime/model/kinds.h"
 #include "runtime/model/pass.h"
@@ -18,17 +17,15 @@ enum { WEIGHT, BIAS, N_PARAMETERS };
 static enum sl_status combine(const struct sl_layer_pass *lp, uint32_t p, uint32_t c)
 {
     struct sl_task_args head = sl_layer_pass_head(lp, p);
-    struct sl_layer_pass_place place = sl_layer_pass_place(lp, p, sl_layer_pass_chunk_row(lp, p, lp->level, c));
-    starpu_data_handle_t sum = sl_layer_pass_rows(lp, p, SL_ROWS_SUM)->chunk[c];
+    struct sl_layer_pass_place place = sl_layer_pass_self(lp, p, c);
     starpu_data_handle_t h = sl_layer_pass_rows(lp, p, SL_ROWS_H)->chunk[c];
     struct sl_blend_rows from = {sl_layer_pass_rows(lp, p, SL_ROWS_INPUT)->chunk[place.chunk], place.row};
     struct sl_blend_rows to = {h, 0};
-    SL_CHECK(lp->pass->source->sum(lp, p, c, 0, sum));
+    SL_CHECK(lp->pass->source->sum(lp, p, c, 0, sl_layer_pass_rows(lp, p, SL_ROWS_SUM)->chunk[c]));
     if (!sl_layer_pass_ends(lp)) {
         return SL_OK;
     }
-    SL_CHECK(sl_dense_forward_submit(&head, sum, 0, sl_layer_pass_value(lp, p, WEIGHT),
-                                     sl_layer_pass_value(lp, p, BIAS), 0, h));
+    SL_CHECK(sl_product(lp, p, c, SL_ROWS_SUM, WEIGHT, BIAS, 0, SL_ROWS_H));
     return sl_blend_submit(&head, SL_STAGE_DENSE, sl_handle_rows(h), 1, from, 1, to);
 }
 
@@ -40,9 +37,7 @@ static enum sl_status forward(const struct sl_layer_pass *lp)
 
 static enum sl_status backward(const struct sl_layer_pass *lp)
 {
-    SL_CHECK(sl_sum_back(lp, WEIGHT));
-    SL_CHECK(lp->pass->source->send_back(lp));
-    SL_CHECK(sl_sum_gradient(lp, WEIGHT, BIAS));
+    SL_CHECK(sl_convolve_gradients(lp, WEIGHT, BIAS));
     for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
         SL_CHECK(lp->pass->source->sum_back(lp, p, sl_layer_pass_rows(lp, p, SL_ROWS_GBEFORE)));
     }

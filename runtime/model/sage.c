@@ -13,7 +13,6 @@
  * mean(e) W_edge. With --edge-features add a message is h + e E, and W_edge = E W_neigh is derived once a step. */
 #include "runtime/model/sage.h"
 
-#include "codelets/rows/dense.h"
 #include "codelets/rows/derive.h"
 #include "runtime/model/kinds.h"
 #include "runtime/model/sums.h"
@@ -35,18 +34,14 @@ static enum sl_status begin(const struct sl_layer_pass *lp, uint32_t p, uint32_t
 }
 
 /* z from the complete sum. */
-static enum sl_status finish(const struct sl_layer_pass *lp, uint32_t p, uint32_t c, starpu_data_handle_t sum)
+static enum sl_status finish(const struct sl_layer_pass *lp, uint32_t p, uint32_t c)
 {
-    struct sl_task_args head = sl_layer_pass_head(lp, p);
-    starpu_data_handle_t z = sl_layer_pass_rows(lp, p, SL_ROWS_Z)->chunk[c];
-    starpu_data_handle_t w = sl_layer_pass_value(lp, p, NEIGH);
-    uint32_t row = sl_layer_pass_chunk_row(lp, p, lp->level, c);
-    bool begun = lp->pass->training;
-    SL_CHECK(sl_dense_forward_submit(&head, sum, 0, w, begun ? NULL : sl_layer_pass_value(lp, p, BIAS), begun, z));
-    if (!begun) {
-        return sl_multiply(lp, p, row, SELF, NULL, 1, z);
+    if (lp->pass->training) {
+        return sl_product(lp, p, c, SL_ROWS_SUM, NEIGH, SL_NO_PARAMETER, 1, SL_ROWS_Z);
     }
-    return SL_OK;
+    SL_CHECK(sl_product(lp, p, c, SL_ROWS_SUM, NEIGH, BIAS, 0, SL_ROWS_Z));
+    return sl_multiply(lp, p, sl_layer_pass_chunk_row(lp, p, lp->level, c), SELF, NULL, 1,
+                       sl_layer_pass_rows(lp, p, SL_ROWS_Z)->chunk[c]);
 }
 
 /* Attention may read features of edges in its scores alone. */
@@ -55,27 +50,23 @@ static bool sums_edges(const struct sl_layer_pass *lp)
     return sl_layer_pass_row(lp, SL_ROWS_EDGES)->width > 0;
 }
 
-enum sl_status sl_sage_add_edges(const struct sl_layer_pass *lp, uint32_t p, uint32_t c, int matrix)
+/* The share of the features of edges: z += mean(e) W_edge. */
+static enum sl_status add_edges(const struct sl_layer_pass *lp, uint32_t p, uint32_t c)
 {
-    struct sl_task_args head = sl_layer_pass_head(lp, p);
-    starpu_data_handle_t sum = sl_layer_pass_rows(lp, p, SL_ROWS_EDGES)->chunk[c];
     if (!lp->layer->kind->sum->sums_edges) {
-        SL_CHECK(lp->pass->source->sum_edges(lp, p, c, sum));
+        SL_CHECK(lp->pass->source->sum_edges(lp, p, c, sl_layer_pass_rows(lp, p, SL_ROWS_EDGES)->chunk[c]));
     }
-    return sl_dense_forward_submit(&head, sum, 0, sl_layer_pass_value(lp, p, matrix), NULL, 1,
-                                   sl_layer_pass_rows(lp, p, SL_ROWS_Z)->chunk[c]);
+    return sl_product(lp, p, c, SL_ROWS_EDGES, SL_SAGE_EDGES, SL_NO_PARAMETER, 1, SL_ROWS_Z);
 }
 
 static enum sl_status sum_rows(const struct sl_layer_pass *lp, uint32_t p, uint32_t c)
 {
-    starpu_data_handle_t sum;
     if (sl_layer_pass_order(lp)->project_first) {
         return lp->pass->source->sum(lp, p, c, 1, sl_layer_pass_rows(lp, p, SL_ROWS_Z)->chunk[c]);
     }
-    sum = sl_layer_pass_rows(lp, p, SL_ROWS_SUM)->chunk[c];
-    SL_CHECK(lp->pass->source->sum(lp, p, c, 0, sum));
+    SL_CHECK(lp->pass->source->sum(lp, p, c, 0, sl_layer_pass_rows(lp, p, SL_ROWS_SUM)->chunk[c]));
     if (sl_layer_pass_ends(lp)) {
-        return finish(lp, p, c, sum);
+        return finish(lp, p, c);
     }
     return SL_OK;
 }
@@ -84,7 +75,7 @@ static enum sl_status combine(const struct sl_layer_pass *lp, uint32_t p, uint32
 {
     SL_CHECK(sum_rows(lp, p, c));
     if (sl_layer_pass_ends(lp) && sums_edges(lp)) {
-        return sl_sage_add_edges(lp, p, c, SL_SAGE_EDGES);
+        return add_edges(lp, p, c);
     }
     return SL_OK;
 }
@@ -121,29 +112,15 @@ static enum sl_status self_rows(const struct sl_layer_pass *lp, uint32_t p)
 
 enum sl_status sl_sage_backward(const struct sl_layer_pass *lp)
 {
-    bool project_first = sl_layer_pass_order(lp)->project_first;
-    if (!project_first) {
-        SL_CHECK(sl_sum_back(lp, NEIGH));
-    }
-    if (lp->layer->returns) {
-        SL_CHECK(lp->pass->source->send_back(lp));
-    }
-    if (lp->layer->kind->sum->gradient != NULL) {
-        SL_CHECK(lp->pass->source->sum_gradient(lp));
-    }
-    if (!project_first) {
-        SL_CHECK(sl_sum_gradient(lp, NEIGH, SL_NO_PARAMETER));
-    }
+    SL_CHECK(sl_convolve_gradients(lp, NEIGH, SL_NO_PARAMETER));
     SL_CHECK(sl_each_chunk(lp, self_gradient));
     if (sums_edges(lp)) {
         SL_CHECK(sl_each_chunk(lp, edge_gradient));
     }
-    if (lp->layer->returns) {
-        for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
-            SL_CHECK(sl_convolve_back(lp, p, NEIGH));
-            if (lp->i > 0) {
-                SL_CHECK(self_rows(lp, p));
-            }
+    for (uint32_t k = 0, p = 0; lp->layer->returns && sl_layer_pass_pe(lp, k, &p); k++) {
+        SL_CHECK(sl_convolve_back(lp, p, NEIGH));
+        if (lp->i > 0) {
+            SL_CHECK(self_rows(lp, p));
         }
     }
     return SL_OK;

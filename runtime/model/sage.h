@@ -21,9 +21,6 @@ enum { SL_SAGE_COMPONENTS = SL_SAGE_PARAMETERS, SL_SAGE_EDGES = SL_SAGE_PARAMETE
 enum sl_status sl_sage_forward(const struct sl_layer_pass *lp);
 enum sl_status sl_sage_backward(const struct sl_layer_pass *lp);
 
-/* The share of the features of edges in chunk c: z += SL_ROWS_EDGES times a matrix, a parameter. */
-enum sl_status sl_sage_add_edges(const struct sl_layer_pass *lp, uint32_t p, uint32_t c, int matrix);
-
 /* For the table of a layer that adds features of edges to rows. */
 enum sl_status sl_sage_derive(const struct sl_layer_pass *lp, uint32_t replica);
 enum sl_status sl_sage_derive_back(const struct sl_layer_pass *lp, uint32_t replica);
