@@ -470,11 +470,10 @@ static enum sl_status copy_ends(const struct sl_arrays *a, struct sl_link_ends *
     if (a->edge_relations == NULL) {
         return SL_OK;
     }
-    SL_CHECK(sl_alloc((size_t)a->n_relations + 1, sizeof **out, "ends of relations", out));
-    for (uint32_t r = 0; r < a->n_relations; r++) {
+    SL_CHECK(sl_links_copy_ends(NULL, a->n_relations, a->n_vertices, out));
+    for (uint32_t r = 0; a->relation_ends != NULL && r < a->n_relations; r++) {
         struct sl_link_ends *ends = &(*out)[r];
-        *ends = (struct sl_link_ends){{0, 0}, {a->n_vertices, a->n_vertices}};
-        for (uint32_t end = 0; end < 2 && a->relation_ends != NULL; end++) {
+        for (uint32_t end = 0; end < 2; end++) {
             ends->first[end] = a->relation_ends[4 * r + end];
             ends->n[end] = a->relation_ends[4 * r + 2 + end];
             SL_FAIL_IF((uint64_t)ends->first[end] + ends->n[end] > a->n_vertices, SL_EINVAL,

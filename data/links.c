@@ -50,6 +50,19 @@ enum sl_status sl_links_copy(const struct sl_links *links, struct sl_links *out)
 
 /* ---- triples ---- */
 
+enum sl_status sl_links_copy_ends(const struct sl_link_ends *ends, uint32_t n, uint32_t n_vertices,
+                                  struct sl_link_ends **out)
+{
+    SL_CHECK(sl_alloc((size_t)n + 1, sizeof **out, "ends of relations", out));
+    for (uint32_t r = 0; r < n; r++) {
+        (*out)[r] = (struct sl_link_ends){{0, 0}, {n_vertices, n_vertices}};
+        if (ends != NULL) {
+            (*out)[r] = ends[r];
+        }
+    }
+    return SL_OK;
+}
+
 enum sl_status sl_links_set_ends(struct sl_link_split *split, uint32_t n_vertices, const char *where)
 {
     uint32_t most = 0;
@@ -61,12 +74,8 @@ enum sl_status sl_links_set_ends(struct sl_link_split *split, uint32_t n_vertice
     }
     SL_FAIL_IF(most >= SL_MAX_RELATIONS, SL_EFILE,
                "%s: found relation %u, expected at most %d relations, numbered from 0", where, most, SL_MAX_RELATIONS);
-    SL_CHECK(sl_alloc((size_t)most + 1, sizeof *split->ends, "ends of relations", &split->ends));
     split->n_relations = most + 1;
-    for (uint32_t r = 0; r <= most; r++) {
-        split->ends[r] = (struct sl_link_ends){{0, 0}, {n_vertices, n_vertices}};
-    }
-    return SL_OK;
+    return sl_links_copy_ends(NULL, most + 1, n_vertices, &split->ends);
 }
 
 /* Check one end of link i, 0 the head, and add the first id of its type. */

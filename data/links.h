@@ -91,6 +91,10 @@ enum sl_status sl_links_alloc(uint64_t n, bool typed, struct sl_links *out);
 /* Copy a list. SL_ENOMEM. On failure *out is empty. */
 enum sl_status sl_links_copy(const struct sl_links *links, struct sl_links *out);
 
+/* Copy the ends of n relations. ends NULL: all n_vertices are ends. The caller frees *out (sl_free). SL_ENOMEM. */
+enum sl_status sl_links_copy_ends(const struct sl_link_ends *ends, uint32_t n, uint32_t n_vertices,
+                                  struct sl_link_ends **out);
+
 /* Give a split of triples, among n_vertices of one type, its number of relations and its ends. `where` starts the
  * messages. SL_EFILE: more relations than SL_MAX_RELATIONS. SL_ENOMEM. */
 enum sl_status sl_links_set_ends(struct sl_link_split *split, uint32_t n_vertices, const char *where);

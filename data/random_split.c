@@ -420,22 +420,6 @@ static enum sl_status alloc_lists(const struct drawing *d, struct sl_link_split 
     return SL_OK;
 }
 
-/* The heads and tails of the relations. */
-static enum sl_status copy_ends(const struct sl_dataset *dataset, uint32_t n_relations, struct sl_link_split *out)
-{
-    const uint32_t n = dataset->graph.n_vertices;
-    SL_CHECK(sl_alloc((size_t)n_relations + 1, sizeof *out->ends, "ends of relations", &out->ends));
-    for (uint32_t r = 0; r < n_relations; r++) {
-        out->ends[r] = (struct sl_link_ends){{0, 0}, {n, n}};
-        if (dataset->ends != NULL) {
-            out->ends[r] = dataset->ends[r];
-        }
-    }
-    out->n_relations = n_relations;
-    out->own_ids = true;
-    return SL_OK;
-}
-
 /* Whether the lists tell a link from its reverse. */
 static bool is_directed(const struct drawing *d, const struct sl_dataset *dataset)
 {
@@ -509,7 +493,9 @@ enum sl_status sl_random_split_links(const struct sl_random_split *rule, struct 
     SL_CHECK(deal_links(&d, &drawn.links));
     drawn.links.directed = is_directed(&d, dataset);
     if (d.n_relations > 0) {
-        SL_CHECK(copy_ends(dataset, d.n_relations, &drawn.links));
+        SL_CHECK(sl_links_copy_ends(dataset->ends, d.n_relations, graph.n_vertices, &drawn.links.ends));
+        drawn.links.n_relations = d.n_relations;
+        drawn.links.own_ids = true;
     }
     SL_CHECK(sl_graph_copy_rest(&graph, d.dropped, &drawn.graph));
     sl_dataset_set_split(dataset, rule->name, &drawn);

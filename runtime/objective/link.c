@@ -32,17 +32,6 @@ static enum sl_status take_negatives(const struct sl_dataset *dataset, enum sl_l
     return sl_links_draw_negatives(&dataset->links, links, &dataset->graph, &out->links.list[negatives]);
 }
 
-static enum sl_status take_ends(const struct sl_link_split *from, struct sl_link_split *to)
-{
-    if (from->n_relations == 0) {
-        return SL_OK;
-    }
-    SL_CHECK(sl_alloc(from->n_relations, sizeof *to->ends, "ends of relations", &to->ends));
-    memcpy(to->ends, from->ends, from->n_relations * sizeof *to->ends);
-    to->n_relations = from->n_relations;
-    return SL_OK;
-}
-
 static enum sl_status open_links(const struct sl_settings *settings, const struct sl_dataset *dataset,
                                  struct sl_objective *out)
 {
@@ -67,7 +56,11 @@ static enum sl_status open_links(const struct sl_settings *settings, const struc
     SL_CHECK(sl_links_copy(&dataset->links.list[SL_LINKS_TEST], &out->links.list[SL_LINKS_TEST]));
     SL_CHECK(take_negatives(dataset, SL_LINKS_VALID, SL_LINKS_VALID_NEGATIVE, out));
     SL_CHECK(take_negatives(dataset, SL_LINKS_TEST, SL_LINKS_TEST_NEGATIVE, out));
-    return take_ends(&dataset->links, &out->links);
+    out->links.n_relations = dataset->links.n_relations;
+    if (out->links.n_relations > 0) {
+        return sl_links_copy_ends(dataset->links.ends, out->links.n_relations, 0, &out->links.ends);
+    }
+    return SL_OK;
 }
 
 /* ---- seeds ---- */

@@ -286,10 +286,7 @@ static enum sl_status renumber_edges(const struct sl_graph *from, bool reverses,
 static enum sl_status make_ends(const struct sl_link_ends *from, uint32_t n_from, uint32_t n_vertices,
                                 const uint32_t *place, uint32_t n, struct sl_link_ends **out)
 {
-    SL_CHECK(sl_alloc((size_t)n + 1, sizeof **out, "ends of relations", out));
-    for (uint32_t r = 0; r < n; r++) {
-        (*out)[r] = (struct sl_link_ends){{0, 0}, {n_vertices, n_vertices}};
-    }
+    SL_CHECK(sl_links_copy_ends(NULL, n, n_vertices, out));
     for (uint32_t r = 0; from != NULL && r < n_from; r++) {
         (*out)[place != NULL ? place[r] : r] = from[r];
     }
