@@ -59,3 +59,10 @@ void sl_decimal_write(double value, int digits, char *out, size_t bytes)
     SL_IN_C_LOCALE;
     snprintf(out, bytes, "%.*g", digits, value);
 }
+
+void sl_decimal_shortest(double value, int digits, char *out, size_t bytes)
+{
+    do {
+        sl_decimal_write(value, digits++, out, bytes);
+    } while (digits <= 17 && sl_decimal_read(out, NULL) != value);
+}

@@ -14,6 +14,9 @@ double sl_decimal_read(const char *text, char **end_out);
 /* Write the value as "%.*g" with `digits` digits, cut at bytes - 1 characters. */
 void sl_decimal_write(double value, int digits, char *out, size_t bytes);
 
+/* Write the value with as few digits, from `digits` to 17, as read back as the same number. */
+void sl_decimal_shortest(double value, int digits, char *out, size_t bytes);
+
 /* A thread's locale, to return to. */
 struct sl_locale {
     void *own;    /* the thread's locale */

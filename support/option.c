@@ -562,17 +562,6 @@ enum sl_status sl_option_set(const struct sl_option_table *table, const char *na
 
 /* ---- Values as text ---- */
 
-/* The shortest decimal form that reads back as the same number. */
-static void real_text(double value, char *out, size_t bytes)
-{
-    for (int digits = 1; digits <= 17; digits++) {
-        sl_decimal_write(value, digits, out, bytes);
-        if (sl_decimal_read(out, NULL) == value) {
-            return;
-        }
-    }
-}
-
 /* n numbers or words, separated by commas. */
 static void list_text(const struct sl_option *option, const uint32_t *entries, uint32_t n, char *out, size_t bytes)
 {
@@ -606,7 +595,7 @@ enum sl_status sl_option_text(const struct sl_option *option, const void *settin
     case SL_OPTION_FLAG: source = *(const bool *)value ? "yes" : "no"; break;
     case SL_OPTION_U32: list_text(option, value, 1, text, sizeof text); break;
     case SL_OPTION_U64: snprintf(text, sizeof text, "%llu", (unsigned long long)*(const uint64_t *)value); break;
-    case SL_OPTION_REAL: real_text(*(const double *)value, text, sizeof text); break;
+    case SL_OPTION_REAL: sl_decimal_shortest(*(const double *)value, 1, text, sizeof text); break;
     case SL_OPTION_STRING: source = sl_text_or(*(char *const *)value, ""); break;
     case SL_OPTION_CHOICE: sl_option_choice_name(option, *(const int *)value, text, sizeof text); break;
     case SL_OPTION_U32_LIST: list_text(option, value, *count(option, settings), text, sizeof text); break;

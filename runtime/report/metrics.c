@@ -192,12 +192,7 @@ static json_t *object_of(const struct member *members, size_t n)
 /* Write the number of a JSON text with as few digits as give the same bits again: 15, 16 or 17. */
 static size_t write_real(double value, char *out, size_t bytes)
 {
-    for (int digits = 15; digits <= 17; digits++) {
-        sl_decimal_write(value, digits, out, bytes);
-        if (sl_decimal_read(out, NULL) == value) {
-            break;
-        }
-    }
+    sl_decimal_shortest(value, 15, out, bytes);
     if (strpbrk(out, ".e") == NULL) {
         strcat(out, ".0");
     }
