@@ -25,17 +25,16 @@ struct sum {
 };
 #define N_SUMS 7
 
-static void list_sums(struct sl_minibatch *m, struct sum out[N_SUMS])
+static void list_sums(struct sl_step_sizes *sums, uint32_t n_layers, struct sum out[N_SUMS])
 {
-    uint32_t n_layers = m->steps.plan->n_layers;
-    struct sl_step_sizes *sums = &m->sums;
+    struct sl_metrics_bytes *bytes = &sums->bytes;
     out[0] = (struct sum){"epoch.vertices", n_layers + 1, sums->vertices};
     out[1] = (struct sum){"epoch.edges", n_layers, sums->edges};
-    out[2] = (struct sum){"epoch.id_bytes", 0, &sums->id_bytes};
-    out[3] = (struct sum){"epoch.row_bytes", 0, &sums->row_bytes};
-    out[4] = (struct sum){"epoch.row_gradient_bytes", 0, &sums->row_gradient_bytes};
-    out[5] = (struct sum){"epoch.weight_bytes", 0, &sums->weight_bytes};
-    out[6] = (struct sum){"epoch.feature_bytes", 0, &sums->feature_bytes};
+    out[2] = (struct sum){"epoch.id_bytes", 0, &bytes->ids};
+    out[3] = (struct sum){"epoch.row_bytes", 0, &bytes->rows};
+    out[4] = (struct sum){"epoch.row_gradient_bytes", 0, &bytes->row_gradients};
+    out[5] = (struct sum){"epoch.weight_bytes", 0, &bytes->weights};
+    out[6] = (struct sum){"epoch.feature_bytes", 0, &bytes->features};
 }
 
 #define BUDGET_KEY "budget"
@@ -45,7 +44,7 @@ static enum sl_status save(void *own, struct sl_tensor *tensors, uint32_t *n)
 {
     struct sl_minibatch *m = own;
     struct sum sums[N_SUMS];
-    list_sums(own, sums);
+    list_sums(&m->sums, m->steps.plan->n_layers, sums);
     for (int i = 0; i < N_SUMS; i++) {
         tensors[(*n)++] = sl_tensor_make(sums[i].name, SL_DTYPE_U64, sums[i].n, 0, sums[i].data);
     }
@@ -64,12 +63,12 @@ static void turn(void *own)
 
 /* Sum over the ranks into rank 0; ranks above 0 restart at zero. Numbers travel as doubles, which are exact up to
  * 2^53. */
-static enum sl_status gather_sums(struct sl_minibatch *own)
+static enum sl_status gather_sums(struct sl_minibatch *m)
 {
     struct sum sums[N_SUMS];
     double numbers[MAX_NUMBERS];
     uint32_t n = 0;
-    list_sums(own, sums);
+    list_sums(&m->sums, m->steps.plan->n_layers, sums);
     for (int i = 0; i < N_SUMS; i++) {
         for (uint32_t k = 0; k == 0 || k < sums[i].n; k++) {
             numbers[n++] = (double)sums[i].data[k];
@@ -77,7 +76,7 @@ static enum sl_status gather_sums(struct sl_minibatch *own)
     }
     SL_CHECK(sl_ranks_sum(n, numbers));
     if (sl_rank() > 0) {
-        turn(own);
+        turn(m);
         return SL_OK;
     }
     n = 0;
@@ -119,7 +118,7 @@ static enum sl_status load(void *own, const struct sl_tensors *checkpoint)
     if (sl_rank() > 0) {
         return SL_OK;
     }
-    list_sums(own, sums);
+    list_sums(&m->sums, m->steps.plan->n_layers, sums);
     for (int i = 0; i < N_SUMS; i++) {
         struct sl_tensor wanted = sl_tensor_make(sums[i].name, SL_DTYPE_U64, sums[i].n, 0, NULL);
         SL_CHECK(sl_tensors_get(checkpoint, &wanted, sums[i].data));
@@ -127,19 +126,16 @@ static enum sl_status load(void *own, const struct sl_tensors *checkpoint)
     return SL_OK;
 }
 
-static void add_sizes(struct sl_step_sizes *sums, const struct sl_step_sizes *sizes)
+static void add_sizes(struct sl_minibatch *m, struct sl_step_sizes *sizes)
 {
-    for (int l = 0; l <= SL_MAX_LAYERS; l++) {
-        sums->vertices[l] += sizes->vertices[l];
+    struct sum sums[N_SUMS], terms[N_SUMS];
+    list_sums(&m->sums, m->steps.plan->n_layers, sums);
+    list_sums(sizes, m->steps.plan->n_layers, terms);
+    for (int i = 0; i < N_SUMS; i++) {
+        for (uint32_t k = 0; k == 0 || k < sums[i].n; k++) {
+            sums[i].data[k] += terms[i].data[k];
+        }
     }
-    for (int l = 0; l < SL_MAX_LAYERS; l++) {
-        sums->edges[l] += sizes->edges[l];
-    }
-    sums->id_bytes += sizes->id_bytes;
-    sums->row_bytes += sizes->row_bytes;
-    sums->row_gradient_bytes += sizes->row_gradient_bytes;
-    sums->weight_bytes += sizes->weight_bytes;
-    sums->feature_bytes += sizes->feature_bytes;
 }
 
 static enum sl_status tally(void *own, struct sl_metrics_epoch *out)
@@ -148,11 +144,7 @@ static enum sl_status tally(void *own, struct sl_metrics_epoch *out)
     const struct sl_step_sizes *sums = &m->sums;
     memcpy(out->vertices, sums->vertices, sizeof out->vertices);
     memcpy(out->edges, sums->edges, sizeof out->edges);
-    out->bytes = (struct sl_metrics_bytes){.ids = sums->id_bytes,
-                                           .rows = sums->row_bytes,
-                                           .row_gradients = sums->row_gradient_bytes,
-                                           .weights = sums->weight_bytes,
-                                           .features = sums->feature_bytes};
+    out->bytes = sums->bytes;
     out->cached = m->steps.cache.n_pes > 0;
     out->cache = (struct sl_metrics_cache){.rows = m->wanted.rows, .hits = m->wanted.hits};
     return SL_OK;
@@ -165,7 +157,7 @@ static enum sl_status advance(void *own, uint64_t step, const struct sl_adam *ad
     struct sl_minibatch *m = own;
     struct sl_step_sizes sizes;
     SL_CHECK(sl_step_submit(&m->steps, step, adam, loss, &sizes));
-    add_sizes(&m->sums, &sizes);
+    add_sizes(m, &sizes);
     if (sizes.n_seeds == m->steps.plan->batch) { /* the rest of an epoch says little */
         sl_budget_add(&m->budget, (double)sizes.n_inputs / m->steps.plan->n_groups);
     }

@@ -56,14 +56,14 @@ static void add_sizes(const struct sl_steps *s, uint32_t p, struct sl_step_sizes
         const uint32_t *first = counts + sl_counts_request(s->plan->n_layers, n_parts, hop);
         uint64_t n_ids = first[n_parts] - sl_list_count(first, sl_plan_part(s->plan, p));
         sizes->edges[hop] += counts[sl_counts_edges(s->plan->n_layers, hop)];
-        sizes->id_bytes += n_ids * sizeof(sl_vertex);
-        sizes->row_bytes += n_ids * row;
+        sizes->bytes.ids += n_ids * sizeof(sl_vertex);
+        sizes->bytes.rows += n_ids * row;
         if (layer->returns) {
             enum sl_dtype back = sl_step_travelling_dtype(s, i, p, true);
-            sizes->row_gradient_bytes += n_ids * sl_dtype_bytes(back, layer->training.travels);
+            sizes->bytes.row_gradients += n_ids * sl_dtype_bytes(back, layer->training.travels);
         }
     }
-    sizes->feature_bytes += feature_bytes(s, p);
+    sizes->bytes.features += feature_bytes(s, p);
 }
 
 /* Assign rows in the exchange matrices of two teams of one group, for one hop. `asking` and `asked` are the teams'
@@ -123,8 +123,8 @@ enum sl_status sl_step_sizes(struct sl_steps *s, uint64_t step, struct sl_step_s
     struct sl_step_sizes sizes = {.n_seeds = sl_plan_seeds(s->plan, step).n};
     bool stop = false;
     if (s->plan->rank == 0) {
-        sizes.weight_bytes = sl_replicas_traffic(&s->replicas) * sl_model_trained_bytes(s->model);
-        sizes.id_bytes = s->plan->ring ? sizes.n_seeds * sizeof(sl_vertex) : 0;
+        sizes.bytes.weights = sl_replicas_traffic(&s->replicas) * sl_model_trained_bytes(s->model);
+        sizes.bytes.ids = s->plan->ring ? sizes.n_seeds * sizeof(sl_vertex) : 0;
     }
     for (uint32_t p = 0; p < s->plan->n_pes; p++) {
         starpu_data_handle_t handle = sl_step_slot(s, step, p)->counts;

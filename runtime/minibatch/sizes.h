@@ -8,6 +8,7 @@
 
 #include "codelets/ends/optimize.h"
 #include "runtime/minibatch/steps.h"
+#include "runtime/report/metrics.h"
 
 /* Sizes of a step's sample, summed over the PEs of this rank. Rank 0 also counts bytes of the step that belong to no
  * PE: seeds on a ring, and weights. */
@@ -20,10 +21,8 @@ struct sl_step_sizes {
     uint64_t vertices[SL_MAX_LAYERS + 1];
     /* By hop. */
     uint64_t edges[SL_MAX_LAYERS];
-    /* Bytes exchanged between PEs. */
-    uint64_t id_bytes, row_bytes, row_gradient_bytes, weight_bytes;
-    /* Bytes of the feature rows read. */
-    uint64_t feature_bytes;
+    /* Exchanged between PEs; `features`: of the feature rows read. */
+    struct sl_metrics_bytes bytes;
 };
 
 /* Make `step` the step in hand, which sl_step_sizes and the layers work on. */

@@ -905,13 +905,13 @@ static void expect_half(const struct variant *v, const struct outcome *rounded, 
     for (uint32_t i = 0; i < N_STEPS; i++) {
         const struct sl_step_sizes *a = &rounded->sizes[i];
         const struct sl_step_sizes *b = &exact->sizes[i];
-        assert_true(b->row_bytes > 0 && b->row_gradient_bytes > 0 && b->feature_bytes > 0);
-        assert_int_equal(a->row_bytes * sizeof(sl_real), b->row_bytes * sizeof(sl_bf16));
-        assert_int_equal(a->row_gradient_bytes * sizeof(sl_real), b->row_gradient_bytes * sizeof(sl_bf16));
-        assert_int_equal(a->feature_bytes * sizeof(sl_real),
-                         b->feature_bytes * (v->sparse ? sizeof(sl_real) : sizeof(sl_bf16)));
+        assert_true(b->bytes.rows > 0 && b->bytes.row_gradients > 0 && b->bytes.features > 0);
+        assert_int_equal(a->bytes.rows * sizeof(sl_real), b->bytes.rows * sizeof(sl_bf16));
+        assert_int_equal(a->bytes.row_gradients * sizeof(sl_real), b->bytes.row_gradients * sizeof(sl_bf16));
+        assert_int_equal(a->bytes.features * sizeof(sl_real),
+                         b->bytes.features * (v->sparse ? sizeof(sl_real) : sizeof(sl_bf16)));
         assert_int_equal(a->edges[2], b->edges[2]);
-        assert_int_equal(a->id_bytes, b->id_bytes);
+        assert_int_equal(a->bytes.ids, b->bytes.ids);
     }
 }
 

@@ -181,9 +181,9 @@ static void expect_sizes(const struct spread *spread, const struct outcome *got,
         for (uint32_t hop = 0; spread->group_size == spread->pes && hop < 3; hop++) {
             assert_int_equal(a->edges[hop], b->edges[hop]);
         }
-        assert_true(spread->group_size < spread->pes || a->feature_bytes == b->feature_bytes);
+        assert_true(spread->group_size < spread->pes || a->bytes.features == b->bytes.features);
         assert_true(a->vertices[3] >= b->vertices[3]);
-        assert_true(spread->pes > 1 || a->row_bytes == 0);
+        assert_true(spread->pes > 1 || a->bytes.rows == 0);
     }
 }
 

@@ -521,7 +521,7 @@ TEST_WITH(test_is_allreduce, make, drop)
         settings.gossip_ring = true;
         settings.gossip_average_every = 2;
         run_configured(&settings, &got);
-        assert_int_equal(got.sizes[0].weight_bytes, 0);
+        assert_int_equal(got.sizes[0].bytes.weights, 0);
         expect_same_run(&got, &plain);
         outcome_free(&got);
         outcome_free(&plain);
@@ -574,10 +574,10 @@ TEST_WITH(test_bytes, make, drop)
         configure(SL_SYNC_DISSEMINATION, SL_GOSSIP_WEIGHT, pes[i], 1, &settings);
         run_configured(&settings, &got);
         for (int k = 0; k < N_STEPS; k++) {
-            uint64_t each = got.sizes[k].weight_bytes / pes[i];
+            uint64_t each = got.sizes[k].bytes.weights / pes[i];
             one = one == 0 ? each : one;
             assert_int_equal(each, one);
-            assert_int_equal(each * pes[i], got.sizes[k].weight_bytes);
+            assert_int_equal(each * pes[i], got.sizes[k].bytes.weights);
         }
         assert_int_equal(one, got.n_entries * sizeof(sl_real)); /* one model */
     }

@@ -295,7 +295,7 @@ static void check_sizes(bool sparse)
     world_healthy(&w);
     expect_frontiers_away();
     assert_int_equal(n_taken, 0);
-    assert_int_equal(sizes.feature_bytes, feature_bytes(&w, &d.features, 0));
+    assert_int_equal(sizes.bytes.features, feature_bytes(&w, &d.features, 0));
     assert_int_equal(n_taken, watched.n); /* by this test: that would have been seen */
     watched.n = 0;
     close_world(&settings, &d, &w);
