@@ -98,20 +98,13 @@ SL_INLINE struct sl_activate_row row_norm(uint32_t n, const sl_real *z)
     return sl_activate_row(mean, dot(n, z, mean, z, mean) / (sl_real)n);
 }
 
-SL_INLINE void normalise_by_row(uint32_t n, struct sl_activate_row norm, const sl_real *restrict z,
-                                const sl_real *restrict weight, const sl_real *restrict bias, sl_real *restrict y)
+/* step: 1, or 0 for one mean of all columns; a constant. */
+SL_INLINE void normalise(uint32_t n, const uint32_t step, const sl_real *restrict mean, const sl_real *restrict rstd,
+                         const sl_real *restrict z, const sl_real *restrict weight, const sl_real *restrict bias,
+                         sl_real *restrict y)
 {
     for (uint32_t c = 0; c < n; c++) {
-        y[c] = sl_activate_normalise(z[c], norm.mean, norm.rstd, weight[c], bias[c]);
-    }
-}
-
-SL_INLINE void normalise_by_column(uint32_t n, const sl_real *restrict mean, const sl_real *restrict rstd,
-                                   const sl_real *restrict z, const sl_real *restrict weight,
-                                   const sl_real *restrict bias, sl_real *restrict y)
-{
-    for (uint32_t c = 0; c < n; c++) {
-        y[c] = sl_activate_normalise(z[c], mean[c], rstd[c], weight[c], bias[c]);
+        y[c] = sl_activate_normalise(z[c], mean[c * step], rstd[c * step], weight[c], bias[c]);
     }
 }
 
@@ -175,9 +168,9 @@ SL_INLINE const sl_real *normalise_block(const struct sl_activate *a, struct sl_
                                          uint32_t n, const sl_real *z, sl_real room[BLOCK])
 {
     switch (a->norm) {
-    case SL_ACTIVATE_LAYER: normalise_by_row(n, norm, z, a->weight + c0, a->bias + c0, room); return room;
+    case SL_ACTIVATE_LAYER: normalise(n, 0, &norm.mean, &norm.rstd, z, a->weight + c0, a->bias + c0, room); return room;
     case SL_ACTIVATE_BATCH:
-        normalise_by_column(n, a->mean + c0, a->rstd + c0, z, a->weight + c0, a->bias + c0, room);
+        normalise(n, 1, a->mean + c0, a->rstd + c0, z, a->weight + c0, a->bias + c0, room);
         return room;
     default: return z;
     }
