@@ -183,15 +183,6 @@ void sl_handle_close(starpu_data_handle_t handle)
     }
 }
 
-/* A matrix over existing memory of n_rows x n_columns elements. */
-static enum sl_status register_over(char *memory, uint32_t n_rows, uint32_t n_columns, enum sl_dtype dtype,
-                                    starpu_data_handle_t *out)
-{
-    SL_CHECK(check_matrix(n_rows, n_columns));
-    *out = sl_matrix_over(memory, n_rows, n_columns, dtype);
-    return SL_OK;
-}
-
 /* Rows that each chunk has memory for. The last of several chunks gets as much as the others. */
 static uint32_t chunk_room(const struct sl_split *split)
 {
@@ -202,24 +193,22 @@ static uint32_t chunk_room(const struct sl_split *split)
 static enum sl_status register_rows(const struct sl_split *split, uint32_t n_columns, enum sl_dtype dtype, char *memory,
                                     struct sl_rows *out)
 {
-    struct sl_rows rows = {.split = *split, .n_columns = n_columns, .room = split->n_chunks};
-    enum sl_status st;
+    SL_OWNED(sl_rows_drop) struct sl_rows rows = {.split = *split, .n_columns = n_columns};
     memset(out, 0, sizeof *out);
     SL_CHECK(sl_alloc_zero(split->n_chunks, sizeof *rows.chunk, "handles of chunks", &rows.chunk));
+    rows.room = split->n_chunks;
     for (uint32_t c = 0; c < split->n_chunks; c++) {
         uint32_t n = sl_split_size(split, c);
         if (memory == NULL) {
-            SL_TRY(st, register_matrix(n, chunk_room(split), n_columns, dtype, &rows.chunk[c]), drop_rows);
+            SL_CHECK(register_matrix(n, chunk_room(split), n_columns, dtype, &rows.chunk[c]));
         } else {
-            char *first = memory + sl_dtype_bytes(dtype, ((size_t)c << split->shift) * n_columns);
-            SL_TRY(st, register_over(first, n, n_columns, dtype, &rows.chunk[c]), drop_rows);
+            const char *first = memory + sl_dtype_bytes(dtype, ((size_t)c << split->shift) * n_columns);
+            SL_CHECK(check_matrix(n, n_columns));
+            rows.chunk[c] = sl_matrix_over(first, n, n_columns, dtype);
         }
     }
-    *out = rows;
+    *out = SL_TAKE(rows);
     return SL_OK;
-drop_rows:
-    sl_rows_drop(&rows);
-    return st;
 }
 
 enum sl_status sl_rows_register(const struct sl_split *split, uint32_t n_columns, enum sl_dtype dtype,
