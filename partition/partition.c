@@ -322,19 +322,17 @@ static enum sl_status make_from_pieces(const struct sl_dataset *dataset, const s
                                        uint32_t n_pieces, uint32_t *parts, struct sl_partition *out)
 {
     const struct sl_graph *graph = &dataset->graph;
-    enum sl_status st;
-    SL_TRY(st, allocate(graph, rule->n_parts, n_pieces, out), undo);
-    number(graph, parts, rule->of_pieces, out);
+    SL_OWNED(sl_partition_free) struct sl_partition made = {0};
+    SL_CHECK(allocate(graph, rule->n_parts, n_pieces, &made));
+    number(graph, parts, rule->of_pieces, &made);
     sl_dataset_drop_pages(dataset);
     for (uint32_t v = 0; v < graph->n_vertices; v++) {
         parts[v] /= n_pieces / rule->n_parts;
     }
-    renumber(dataset, parts, rule->held, out);
-    SL_TRY(st, set_balance(dataset, parts, out), undo);
+    renumber(dataset, parts, rule->held, &made);
+    SL_CHECK(set_balance(dataset, parts, &made));
+    *out = SL_TAKE(made);
     return SL_OK;
-undo:
-    sl_partition_free(out);
-    return st;
 }
 
 uint32_t sl_partition_pieces(enum sl_partition_method method, uint32_t n_vertices, uint32_t n_parts)
@@ -349,8 +347,7 @@ enum sl_status sl_partition_make(const struct sl_dataset *dataset, const struct 
 {
     const uint32_t n = dataset->graph.n_vertices;
     uint32_t n_pieces = rule->n_parts;
-    uint32_t *parts;
-    enum sl_status st;
+    SL_FREED uint32_t *parts = NULL;
     *out = (struct sl_partition){0};
     SL_FAIL_IF(rule->n_parts == 0 || rule->n_parts > MAX_PARTS, SL_EINVAL,
                "partition: expected 1 to %d parts, found %u", MAX_PARTS, rule->n_parts);
@@ -361,15 +358,11 @@ enum sl_status sl_partition_make(const struct sl_dataset *dataset, const struct 
     if (rule->of_pieces) {
         n_pieces = sl_partition_pieces(rule->method, n, rule->n_parts);
     }
-    SL_TRY(st, sl_alloc_zero(n, sizeof *parts, "parts", &parts), fail);
+    SL_CHECK(sl_alloc_zero(n, sizeof *parts, "parts", &parts));
     if (n_pieces > 1) {
-        SL_TRY(st, choose_or_read(dataset, rule, n_pieces, parts), free_parts);
+        SL_CHECK(choose_or_read(dataset, rule, n_pieces, parts));
     }
-    st = make_from_pieces(dataset, rule, n_pieces, parts, out);
-free_parts:
-    sl_free(parts);
-fail:
-    return st;
+    return make_from_pieces(dataset, rule, n_pieces, parts, out);
 }
 
 void sl_partition_free(struct sl_partition *partition)

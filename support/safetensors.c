@@ -391,26 +391,23 @@ static enum sl_status load_header(const char *path, const char *text, size_t n, 
 /* Parse a file's bytes. On success the tensors of *out point into them. On failure *out is empty. */
 static enum sl_status parse(const char *path, const char *bytes, size_t n, struct sl_tensors *out)
 {
+    SL_OWNED(sl_tensors_free) struct sl_tensors made = {0};
     uint64_t length = 0;
     json_t *header = NULL;
-    enum sl_status st;
     *out = (struct sl_tensors){0};
-    SL_TRY(st, header_length(path, bytes, n, &length), done);
-    SL_TRY(st, load_header(path, bytes + LENGTH_BYTES, length, &header), done);
-    out->header = header;
+    SL_CHECK(header_length(path, bytes, n, &length));
+    SL_CHECK(load_header(path, bytes + LENGTH_BYTES, length, &header));
+    made.header = header;
     struct reader reader = {
         .path = path,
         .data = bytes + LENGTH_BYTES + length,
         .data_bytes = n - LENGTH_BYTES - length,
-        .out = out,
+        .out = &made,
     };
-    SL_TRY(st, sl_strdup(path, &out->path), done);
-    st = read_header(&reader, header);
-done:
-    if (st != SL_OK) {
-        sl_tensors_free(out);
-    }
-    return st;
+    SL_CHECK(sl_strdup(path, &made.path));
+    SL_CHECK(read_header(&reader, header));
+    *out = SL_TAKE(made);
+    return SL_OK;
 }
 
 enum sl_status sl_safetensors_parse(const char *path, char *bytes, size_t n, struct sl_tensors *out)

@@ -648,7 +648,7 @@ static uint32_t match_items(const struct sl_tensors *tensors, uint32_t n, const 
 static enum sl_status list_from_file(const struct sl_model *model, bool state, const struct sl_tensors *tensors,
                                      struct item *items, uint32_t *n_out)
 {
-    struct item *others;
+    SL_FREED struct item *others = NULL;
     *n_out = list_items(model, state ? SL_TENSORS_FOR_CHECKPOINT : SL_TENSORS_FOR_DGL, items);
     if (state) {
         return SL_OK;
@@ -656,7 +656,6 @@ static enum sl_status list_from_file(const struct sl_model *model, bool state, c
     SL_CHECK(sl_alloc(SL_MODEL_TENSORS, sizeof *others, "names of tensors", &others));
     const uint32_t n_others = list_items(model, SL_TENSORS_FOR_PYG, others);
     *n_out = match_items(tensors, *n_out, others, n_others, items);
-    sl_free(others);
     return SL_OK;
 }
 
@@ -728,21 +727,20 @@ static enum sl_status read_items(const struct item *items, uint32_t n, const str
 
 enum sl_status sl_model_set_tensors(struct sl_model *model, bool state, const struct sl_tensors *tensors)
 {
-    struct item *items = NULL;
+    SL_FREED struct item *items = NULL;
     uint32_t n = 0;
     size_t n_entries = 0;
-    sl_real *all = NULL;
-    enum sl_status st;
-    SL_TRY(st, sl_alloc(SL_MODEL_TENSORS, sizeof *items, "a model's tensors", &items), done);
-    SL_TRY(st, list_from_file(model, state, tensors, items, &n), done);
+    SL_FREED sl_real *all = NULL;
+    SL_CHECK(sl_alloc(SL_MODEL_TENSORS, sizeof *items, "a model's tensors", &items));
+    SL_CHECK(list_from_file(model, state, tensors, items, &n));
     if (!state && !sl_is_checkpoint(tensors)) {
-        SL_TRY(st, check_surplus(tensors, items, n), done);
+        SL_CHECK(check_surplus(tensors, items, n));
     }
     for (uint32_t i = 0; i < n; i++) {
-        n_entries += (size_t)items[i].n_rows * items[i].n_columns;
+        n_entries += entries_of(&items[i]);
     }
-    SL_TRY(st, sl_alloc(n_entries, sizeof *all, "a model to load", &all), done);
-    SL_TRY(st, read_items(items, n, tensors, all), done);
+    SL_CHECK(sl_alloc(n_entries, sizeof *all, "a model to load", &all));
+    SL_CHECK(read_items(items, n, tensors, all));
     const sl_real *from = all;
     for (uint32_t i = 0; i < n; i++) {
         size_t count = (size_t)items[i].n_rows * items[i].n_columns;
@@ -757,10 +755,7 @@ enum sl_status sl_model_set_tensors(struct sl_model *model, bool state, const st
         }
         from += count;
     }
-done:
-    sl_free(items);
-    sl_free(all);
-    return st;
+    return SL_OK;
 }
 
 uint32_t sl_model_outputs_in(const struct sl_settings *settings, const struct sl_tensors *tensors)

@@ -67,15 +67,12 @@ static enum sl_status list_known(uint32_t n_lists, const struct sl_links *const 
 enum sl_status sl_triples_open(uint32_t n_lists, const struct sl_links *const *lists, const sl_vertex *dataset_ids,
                                struct sl_triples *out)
 {
-    enum sl_status st = SL_OK;
-    *out = (struct sl_triples){0};
-    for (int end = 0; st == SL_OK && end < 2; end++) {
-        st = list_known(n_lists, lists, dataset_ids, end, out);
-    }
-    if (st != SL_OK) {
-        sl_triples_close(out);
-    }
-    return st;
+    SL_OWNED(sl_triples_close) struct sl_triples made = {0};
+    *out = made;
+    SL_CHECK(list_known(n_lists, lists, dataset_ids, 0, &made));
+    SL_CHECK(list_known(n_lists, lists, dataset_ids, 1, &made));
+    *out = SL_TAKE(made);
+    return SL_OK;
 }
 
 void sl_triples_close(struct sl_triples *triples)

@@ -150,13 +150,10 @@ static enum sl_status copy_tables(const struct sl_dataset *dataset, const struct
 
 static enum sl_status check_size(const char *name, uint32_t part, uint64_t n)
 {
-    if (n < UINT32_MAX) {
-        return SL_OK;
-    }
-    return sl_fail(SL_EINVAL,
-                   "part %u has %llu %s; StarPU counts below 2^32 of them: use more --pes (and a larger "
-                   "--group-size)",
-                   part, (unsigned long long)n, name);
+    SL_FAIL_IF(n >= UINT32_MAX, SL_EINVAL,
+               "part %u has %llu %s; StarPU counts below 2^32 of them: use more --pes (and a larger --group-size)",
+               part, (unsigned long long)n, name);
+    return SL_OK;
 }
 
 /* Most entries of any of n CSR rows. */
@@ -164,10 +161,7 @@ static uint32_t fullest_row(const uint64_t *offsets, uint32_t n)
 {
     uint64_t most = 0;
     for (uint32_t i = 0; i < n; i++) {
-        uint64_t here = offsets[i + 1] - offsets[i];
-        if (here > most) {
-            most = here;
-        }
+        most = sl_max_u64(most, offsets[i + 1] - offsets[i]);
     }
     return (uint32_t)most;
 }
@@ -289,27 +283,23 @@ static enum sl_status open_all_edges(const struct sl_dataset *dataset, const boo
 {
     const struct sl_edge_features *table = &dataset->edge_features;
     const uint64_t *offsets = out->partition->graph.offsets;
-    uint32_t *place = NULL;
-    uint32_t *list = NULL;
+    SL_FREED uint32_t *place = NULL;
+    SL_FREED uint32_t *list = NULL;
     uint64_t longest = 0;
-    enum sl_status st;
     for (uint32_t q = 0; q < out->n_parts; q++) {
         longest = sl_max_u64(longest, offsets[out->part[q].end] - offsets[out->part[q].first]);
     }
-    SL_TRY(st, sl_alloc(table->n_rows + 1, sizeof *place, "rows of edges", &place), done);
-    SL_TRY(st, sl_alloc(longest + 1, sizeof *list, "rows of edges", &list), done);
+    SL_CHECK(sl_alloc(table->n_rows + 1, sizeof *place, "rows of edges", &place));
+    SL_CHECK(sl_alloc(longest + 1, sizeof *list, "rows of edges", &list));
     memset(place, 0xff, table->n_rows * sizeof *place); /* SL_NONE */
     for (uint32_t q = 0; q < out->n_parts; q++) {
         if (holds(held, q)) {
-            SL_TRY(st, open_edges(table, q, place, list, out), done);
+            SL_CHECK(open_edges(table, q, place, list, out));
         }
     }
     out->n_edge_features = table->n_columns;
     sl_dataset_drop_pages(dataset);
-done:
-    sl_free(place);
-    sl_free(list);
-    return st;
+    return SL_OK;
 }
 
 static void close_edges(const struct sl_shard *part)

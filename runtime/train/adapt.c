@@ -616,26 +616,24 @@ static enum sl_status match_direction(const struct sl_settings *s, const struct 
 
 enum sl_status sl_adapt(const struct sl_settings *s, const struct sl_dataset *dataset, struct sl_adapted *out)
 {
-    enum sl_status st;
-    *out = (struct sl_adapted){.dataset = *dataset};
+    SL_OWNED(sl_adapted_free) struct sl_adapted made = {.dataset = *dataset};
+    *out = (struct sl_adapted){0};
     if (s->model_file != NULL) {
-        SL_TRY(st, match_types(s, out), fail);
-        SL_TRY(st, match_features(s, &out->dataset), fail);
-        SL_TRY(st, match_columns(s, dataset), fail);
-        SL_TRY(st, match_direction(s, dataset), fail);
-        SL_TRY(st, match_relations(s, out), fail);
+        SL_CHECK(match_types(s, &made));
+        SL_CHECK(match_features(s, &made.dataset));
+        SL_CHECK(match_columns(s, dataset));
+        SL_CHECK(match_direction(s, dataset));
+        SL_CHECK(match_relations(s, &made));
         if (!sl_settings_trains_links(s)) {
-            SL_TRY(st, adapt_targets(s, out), fail);
+            SL_CHECK(adapt_targets(s, &made));
         }
     }
     if (sl_settings_trains_links(s) && s->epochs == 0) {
-        SL_TRY(st, allow_pairs(out), fail);
+        SL_CHECK(allow_pairs(&made));
     }
-    SL_TRY(st, normalize(s, out), fail);
+    SL_CHECK(normalize(s, &made));
+    *out = SL_TAKE(made);
     return SL_OK;
-fail:
-    sl_adapted_free(out);
-    return st;
 }
 
 void sl_adapted_free(struct sl_adapted *adapted)
