@@ -78,13 +78,11 @@ enum sl_status sl_memory_check(uint64_t bytes, const char *name)
         return SL_OK;
     }
     uint64_t used = touched();
-    if (used <= most && bytes <= most - used) {
-        return SL_OK;
-    }
-    return sl_fail(SL_ENOMEM,
-                   "%s: need %.2f GB of memory beside the %.2f GB in use, and this process may use %.2f GB; use a "
-                   "smaller graph, batch or width, or a larger machine",
-                   name, (double)bytes / 1e9, (double)used / 1e9, (double)most / 1e9);
+    SL_FAIL_IF(used > most || bytes > most - used, SL_ENOMEM,
+               "%s: need %.2f GB of memory beside the %.2f GB in use, and this process may use %.2f GB; use a "
+               "smaller graph, batch or width, or a larger machine",
+               name, (double)bytes / 1e9, (double)used / 1e9, (double)most / 1e9);
+    return SL_OK;
 }
 
 static enum sl_status allocate(size_t count, size_t size, const char *name, int zero, void **out)

@@ -17,10 +17,8 @@
 
 static enum sl_status stream_status(FILE *stream)
 {
-    if (fflush(stream) == 0 && !ferror(stream)) {
-        return SL_OK;
-    }
-    return sl_fail(SL_EIO, "cannot write the output; is the disk full?");
+    SL_FAIL_IF(fflush(stream) != 0 || ferror(stream), SL_EIO, "cannot write the output; is the disk full?");
+    return SL_OK;
 }
 
 /* "coop_sage" or "starling_data convert". */

@@ -65,11 +65,10 @@ static enum sl_status check_number(const struct number *number)
     }
     errno = 0;
     long long value = strtoll(text, &end, 10);
-    if (end != text && *end == '\0' && errno == 0 && value >= number->least && value <= number->most) {
-        return SL_OK;
-    }
-    return sl_fail(SL_EINVAL, "$%s: found '%.100s', expected a whole number from %lld to %lld, or no such variable",
-                   number->name, text, (long long)number->least, (long long)number->most);
+    SL_FAIL_IF(end == text || *end != '\0' || errno != 0 || value < number->least || value > number->most, SL_EINVAL,
+               "$%s: found '%.100s', expected a whole number from %lld to %lld, or no such variable", number->name,
+               text, (long long)number->least, (long long)number->most);
+    return SL_OK;
 }
 
 /* StarPU aborts at invalid texts: a list of processors, and a host name used in a file name. */

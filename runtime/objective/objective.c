@@ -135,10 +135,9 @@ static enum sl_status check_options(const struct sl_settings *s, const struct sl
         wrong = "loss";
         needed = "regression";
     }
-    if (wrong == NULL) {
-        return SL_OK;
-    }
-    return sl_fail(SL_EINVAL, "--%s cannot be used with --objective %s: it is for %s", wrong, kind->name, needed);
+    SL_FAIL_IF(wrong != NULL, SL_EINVAL, "--%s cannot be used with --objective %s: it is for %s", wrong, kind->name,
+               needed);
+    return SL_OK;
 }
 
 static bool some_known(const struct sl_targets *targets)

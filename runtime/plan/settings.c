@@ -973,10 +973,9 @@ bool sl_settings_predicts_csv(const struct sl_settings *settings)
 static enum sl_status check_ending(const struct sl_settings *s)
 {
     const char *ending = s->predict != NULL ? ending_of(s->predict) : "";
-    if (ending[0] == '\0' || strcasecmp(ending, ".npy") == 0 || sl_settings_predicts_csv(s)) {
-        return SL_OK;
-    }
-    return sl_fail(SL_EINVAL, "--predict: found '%.200s', expected a name that ends in .npy or .csv", s->predict);
+    SL_FAIL_IF(ending[0] != '\0' && strcasecmp(ending, ".npy") != 0 && !sl_settings_predicts_csv(s), SL_EINVAL,
+               "--predict: found '%.200s', expected a name that ends in .npy or .csv", s->predict);
+    return SL_OK;
 }
 
 /* Hidden rows are .npy alone. */

@@ -131,9 +131,7 @@ enum sl_status sl_session_describe(const struct sl_session *t, FILE *stream)
                       "consider a smaller --batch-size or --pes",
                       (unsigned long long)batch, t->shards.n_train);
     }
-    if (fflush(stream) == 0 && !ferror(stream)) {
-        return SL_OK;
-    }
-    return sl_fail(SL_EIO, "the run's lines cannot be written: %s; is the disk full, or standard output closed?",
-                   strerror(errno));
+    SL_FAIL_IF(fflush(stream) != 0 || ferror(stream), SL_EIO,
+               "the run's lines cannot be written: %s; is the disk full, or standard output closed?", strerror(errno));
+    return SL_OK;
 }
