@@ -17,23 +17,17 @@
 enum sl_status sl_world_shuffle(const struct sl_recipe *recipe, uint32_t choice, uint32_t n, uint32_t **out)
 {
     struct sl_draw draw = sl_world_draw(recipe, choice);
-    struct sl_ticket *tickets;
-    uint32_t *order = NULL;
-    enum sl_status st = SL_OK;
+    SL_FREED struct sl_ticket *tickets = NULL;
     SL_CHECK(sl_alloc(n, sizeof *tickets, "the generator's order", &tickets));
     for (uint32_t i = 0; i < n; i++) {
         tickets[i] = (struct sl_ticket){.key = sl_random_u64(&draw, i, 0), .item = i};
     }
     qsort(tickets, n, sizeof *tickets, sl_order_tickets);
-    st = sl_alloc(n, sizeof *order, "the generator's order", &order);
-    if (st == SL_OK) {
-        for (uint32_t i = 0; i < n; i++) {
-            order[i] = tickets[i].item;
-        }
-        *out = order;
+    SL_CHECK(sl_alloc(n, sizeof **out, "the generator's order", out));
+    for (uint32_t i = 0; i < n; i++) {
+        (*out)[i] = tickets[i].item;
     }
-    sl_free(tickets);
-    return st;
+    return SL_OK;
 }
 
 struct sl_home sl_world_home(const struct sl_world *world, uint32_t place)

@@ -82,29 +82,26 @@ static enum sl_status check_rows(const struct sl_settings *settings, const struc
         n = settings->feature_cache;
     }
     uint64_t bytes = shards->is_sparse ? 0 : n * sl_feature_row_bytes(&shards->features);
-    if (run->gpu_bytes == 0 || settings->epochs == 0 || settings->feature_cache == SL_FEATURE_CACHE_AUTO ||
-        bytes <= run->gpu_bytes) {
-        return SL_OK;
-    }
-    return sl_fail(SL_ENOMEM,
-                   "--feature-cache: found %u, which has a GPU hold %llu rows, %.2f GB at once, expected no more than "
-                   "%.2f GB; try auto, or more --pes",
-                   settings->feature_cache, (unsigned long long)n, (double)bytes / 1e9, (double)run->gpu_bytes / 1e9);
+    SL_FAIL_IF(run->gpu_bytes > 0 && settings->epochs > 0 && settings->feature_cache != SL_FEATURE_CACHE_AUTO &&
+                   bytes > run->gpu_bytes,
+               SL_ENOMEM,
+               "--feature-cache: found %u, which has a GPU hold %llu rows, %.2f GB at once, expected no more than "
+               "%.2f GB; try auto, or more --pes",
+               settings->feature_cache, (unsigned long long)n, (double)bytes / 1e9, (double)run->gpu_bytes / 1e9);
+    return SL_OK;
 }
 
 /* Check that GPUs can read the table in main memory. */
 static enum sl_status check_table(const struct sl_run *run, const struct sl_shards *shards)
 {
     double gigabytes = (double)sl_feature_source_bytes(&shards->features) / 1e9;
-    if (run->n_gpus == 0 || sl_feature_source_reached(&shards->features)) {
-        return SL_OK;
-    }
-    return sl_fail(
-        SL_ENOTSUP,
+    SL_FAIL_IF(
+        run->n_gpus > 0 && !sl_feature_source_reached(&shards->features), SL_ENOTSUP,
         "--feature-cache: expected %.1f GB of features locked in main memory for the GPUs to read, found that the "
         "system refuses; try ulimit -l unlimited, a larger limit of the container, no $STARPU_DISABLE_PINNING, or "
         "--feature-cache 0",
         gigabytes);
+    return SL_OK;
 }
 
 /* ---- which rows are cached ---- */
@@ -216,34 +213,30 @@ enum sl_status sl_feature_cache_open(const struct sl_settings *settings, const s
                                      const struct sl_shards *shards, uint64_t other_bytes, struct sl_feature_cache *out)
 {
     SL_FREED struct use *uses = NULL;
-    enum sl_status st;
-    *out = (struct sl_feature_cache){0};
+    SL_OWNED(sl_feature_cache_close) struct sl_feature_cache made = {0};
+    *out = made;
     SL_CHECK(check_rows(settings, run, shards));
-    choose(settings, run, shards, other_bytes, out);
-    if (out->n_rows == 0) {
+    choose(settings, run, shards, other_bytes, &made);
+    if (made.n_rows == 0) {
+        *out = made;
         return SL_OK;
     }
-    if (shards->is_sparse) {
-        *out = (struct sl_feature_cache){0};
-        return sl_fail(SL_EINVAL,
-                       "--feature-cache: found sparse features, which are read where they are; expected dense ones");
-    }
-    SL_TRY(st, check_table(run, shards), undo);
-    out->n_pes = plan->n_pes;
-    out->policy = (enum sl_row_cache_policy)settings->feature_cache_policy;
-    SL_TRY(st, sl_alloc_zero(out->n_pes, sizeof *out->pe, "the PEs' feature caches", &out->pe), undo);
-    SL_TRY(st, sl_alloc_zero(out->n_pes, sizeof *out->tally, "the PEs' feature caches", &out->tally), undo);
-    SL_TRY(st, sl_alloc_zero(out->n_pes, sizeof *out->vertices, "the PEs' feature caches", &out->vertices), undo);
-    if (out->policy == SL_ROW_CACHE_DEGREE) {
-        SL_TRY(st, count_uses(plan, shards, &uses), undo);
+    SL_FAIL_IF(shards->is_sparse, SL_EINVAL,
+               "--feature-cache: found sparse features, which are read where they are; expected dense ones");
+    SL_CHECK(check_table(run, shards));
+    made.n_pes = plan->n_pes;
+    made.policy = (enum sl_row_cache_policy)settings->feature_cache_policy;
+    SL_CHECK(sl_alloc_zero(made.n_pes, sizeof *made.pe, "the PEs' feature caches", &made.pe));
+    SL_CHECK(sl_alloc_zero(made.n_pes, sizeof *made.tally, "the PEs' feature caches", &made.tally));
+    SL_CHECK(sl_alloc_zero(made.n_pes, sizeof *made.vertices, "the PEs' feature caches", &made.vertices));
+    if (made.policy == SL_ROW_CACHE_DEGREE) {
+        SL_CHECK(count_uses(plan, shards, &uses));
     }
     for (uint32_t p = plan->first_pe; p < plan->end_pe; p++) {
-        SL_TRY(st, open_pe(plan, run, shards, p, uses, out), undo);
+        SL_CHECK(open_pe(plan, run, shards, p, uses, &made));
     }
+    *out = SL_TAKE(made);
     return SL_OK;
-undo:
-    sl_feature_cache_close(out);
-    return st;
 }
 
 void sl_feature_cache_close(struct sl_feature_cache *cache)

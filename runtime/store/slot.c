@@ -41,14 +41,12 @@ static enum sl_status add_memory(struct sl_slot *slot, uint64_t n, size_t elemen
 
 static enum sl_status check_room(uint64_t n, const char *name)
 {
-    if (n < UINT32_MAX) {
-        return SL_OK;
-    }
-    return sl_fail(SL_EINVAL,
-                   "%s: a step may need %llu entries, and a block holds fewer than 2^32: use a "
-                   "smaller --batch-size or "
-                   "--fanout, or more --pes",
-                   name, (unsigned long long)n);
+    SL_FAIL_IF(n >= UINT32_MAX, SL_EINVAL,
+               "%s: a step may need %llu entries, and a block holds fewer than 2^32: use a "
+               "smaller --batch-size or "
+               "--fanout, or more --pes",
+               name, (unsigned long long)n);
+    return SL_OK;
 }
 
 /* Register a vector of n elements over fresh memory that the slot owns. */
@@ -279,27 +277,26 @@ static enum sl_status add_pe(struct sl_slot *slot, const struct sl_slot_shape *s
 
 enum sl_status sl_slot_open(const struct sl_slot_shape *shape, struct sl_slot *out)
 {
-    enum sl_status st;
-    *out = (struct sl_slot){.n_pes = shape->plan->n_pes,
-                            .n_hops = shape->plan->n_layers,
-                            .n_parts = shape->plan->n_parts,
-                            .lock = shape->lock};
-    size_t n_memory = (size_t)out->n_pes * (11 + (size_t)out->n_hops * BLOCK_VECTORS) + 1;
-    SL_TRY(st, sl_alloc_zero(n_memory, sizeof *out->memory, "a slot's list of buffers", &out->memory), undo);
-    SL_TRY(st, sl_alloc_zero(out->n_pes, sizeof *out->pe, "a slot's PEs", &out->pe), undo);
+    SL_OWNED(sl_slot_close)
+    struct sl_slot made = {.n_pes = shape->plan->n_pes,
+                           .n_hops = shape->plan->n_layers,
+                           .n_parts = shape->plan->n_parts,
+                           .lock = shape->lock};
+    *out = (struct sl_slot){0};
+    size_t n_memory = (size_t)made.n_pes * (11 + (size_t)made.n_hops * BLOCK_VECTORS) + 1;
+    SL_CHECK(sl_alloc_zero(n_memory, sizeof *made.memory, "a slot's list of buffers", &made.memory));
+    SL_CHECK(sl_alloc_zero(made.n_pes, sizeof *made.pe, "a slot's PEs", &made.pe));
     if (shape->importance) {
-        SL_TRY(st, sl_alloc(2 * (size_t)out->n_pes, sizeof *out->lists, "the PEs' lists", &out->lists), undo);
+        SL_CHECK(sl_alloc(2 * (size_t)made.n_pes, sizeof *made.lists, "the PEs' lists", &made.lists));
     }
-    for (uint32_t p = 0; p < out->n_pes; p++) {
-        SL_TRY(st, add_pe(out, shape, p), undo);
+    for (uint32_t p = 0; p < made.n_pes; p++) {
+        SL_CHECK(add_pe(&made, shape, p));
     }
     if (shape->n_excluded > 0) {
-        SL_TRY(st, add_inner(out, shape->n_excluded, sizeof(uint64_t), "excluded edges", &out->excluded), undo);
+        SL_CHECK(add_inner(&made, shape->n_excluded, sizeof(uint64_t), "excluded edges", &made.excluded));
     }
+    *out = SL_TAKE(made);
     return SL_OK;
-undo:
-    sl_slot_close(out);
-    return st;
 }
 
 void sl_slot_close(struct sl_slot *slot)
