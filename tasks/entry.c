@@ -33,12 +33,11 @@ enum sl_status sl_task_body(void *buffers[], void *args, const void *stream)
     const struct sl_operation *operation = head->operation;
     const struct sl_runs *runs = head->runs;
     const uint32_t n_runs = sl_operands_n_runs(operation->role, runs);
-    enum sl_status st = SL_OK;
-    for (uint32_t k = 0; st == SL_OK && k < n_runs; k++) {
+    for (uint32_t k = 0; k < n_runs; k++) {
         sl_operands_bind(operation->role, runs, k, buffers, operation->bytes, args);
-        st = operation->body(args, stream);
+        SL_CHECK(operation->body(args, stream));
     }
-    return st;
+    return SL_OK;
 }
 
 void sl_task_cpu(void *buffers[], void *args)

@@ -35,22 +35,18 @@ static enum sl_status move_task(void *buffers[], const void *cl_arg)
 {
     const struct move_args *args = cl_arg;
     uint32_t n = args->lane.n;
-    struct sl_nccl_message *messages;
-    enum sl_status st = sl_alloc(n, sizeof *messages, "messages", &messages);
-    if (st == SL_OK) {
-        for (uint32_t k = 0; k < n; k++) {
-            void *source = buffers[MOVE_SOURCE + 2 * k];
-            size_t row_bytes = sl_buffer_columns(source) * sl_buffer_element(source);
-            messages[k] = (struct sl_nccl_message){.from = args->move[k].from,
-                                                   .to = args->move[k].to,
-                                                   .bytes = sl_buffer_rows(source) * row_bytes,
-                                                   .source = sl_buffer_data(source),
-                                                   .target = sl_buffer_data(buffers[MOVE_TARGET + 2 * k])};
-        }
-        st = sl_nccl_move(args->lane.nccl, n, messages);
-        sl_free(messages);
+    SL_FREED struct sl_nccl_message *messages = NULL;
+    SL_CHECK(sl_alloc(n, sizeof *messages, "messages", &messages));
+    for (uint32_t k = 0; k < n; k++) {
+        void *source = buffers[MOVE_SOURCE + 2 * k];
+        size_t row_bytes = sl_buffer_columns(source) * sl_buffer_element(source);
+        messages[k] = (struct sl_nccl_message){.from = args->move[k].from,
+                                               .to = args->move[k].to,
+                                               .bytes = sl_buffer_rows(source) * row_bytes,
+                                               .source = sl_buffer_data(source),
+                                               .target = sl_buffer_data(buffers[MOVE_TARGET + 2 * k])};
     }
-    return st;
+    return sl_nccl_move(args->lane.nccl, n, messages);
 }
 
 /* buffers: the lane, the sum, then the share of each GPU */
@@ -160,7 +156,6 @@ enum sl_status sl_nccl_lane_move_submit(const struct sl_task_args *head, struct 
     struct sl_task task;
     SL_FREED int *nodes = NULL;
     size_t bytes = sizeof *args + n * sizeof args->move[0];
-    enum sl_status st;
     SL_CHECK(sl_alloc(1 + 2 * (size_t)n, sizeof *nodes, "memory nodes", &nodes));
     SL_CHECK(sl_alloc_zero(1, bytes, "a move", &args));
     args->lane = (struct nccl_lane_args){.head = *head, .nccl = lane->nccl, .n = n};
@@ -177,8 +172,7 @@ enum sl_status sl_nccl_lane_move_submit(const struct sl_task_args *head, struct 
     }
     struct sl_operation *operation = operation_for(lane, &move_op, 1 + 2 * n, nodes);
     if (operation == NULL) {
-        st = SL_ENOMEM;
-        return st;
+        return SL_ENOMEM;
     }
     sl_task_begin(&task, operation);
     sl_task_add(&task, LANE, lane->lane, STARPU_RW);

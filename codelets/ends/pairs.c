@@ -55,18 +55,16 @@ static enum sl_status mlp_pairs(const struct sl_decoder *d, uint32_t n, const sl
 {
     const uint32_t h = d->n_columns;
     const uint32_t tile = sl_min_u32(n, TILE_ROWS);
-    sl_real *x;
-    enum sl_status st = SL_OK;
+    SL_FREED sl_real *x = NULL;
     SL_CHECK(sl_alloc(2 * (size_t)tile * h, sizeof *x, "products of rows", &x));
-    for (uint32_t i = 0; st == SL_OK && i < n; i += tile) {
+    for (uint32_t i = 0; i < n; i += tile) {
         const uint32_t m = sl_min_u32(tile, n - i);
         for (uint32_t k = 0; k < m; k++) {
             multiply(h, a[i + k], b[i + k], x + (size_t)k * h);
         }
-        st = mlp_scores(d, m, x, x + (size_t)tile * h, scores + i);
+        SL_CHECK(mlp_scores(d, m, x, x + (size_t)tile * h, scores + i));
     }
-    sl_free(x);
-    return st;
+    return SL_OK;
 }
 
 enum sl_status sl_decoder_scores(const struct sl_decoder *d, uint32_t n, const uint32_t *relations,

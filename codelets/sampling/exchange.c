@@ -103,9 +103,8 @@ static enum sl_status merge(const void *view, const void *stream)
 {
     const struct merge *v = view;
     struct sl_requests requests = {.n_parts = v->requests.n};
-    enum sl_status st = SL_OK;
     memcpy(requests.list, v->requests.data, v->requests.n * sizeof *requests.list);
-    for (uint32_t i = 0; st == SL_OK && i < v->ids.n; i++) {
+    for (uint32_t i = 0; i < v->ids.n; i++) {
         uint32_t *n_rows = (uint32_t *)v->counts.data[i] + sl_counts_rows(v->head.hop);
         struct sl_frontier frontier = {.first = v->ids.numbers[i],
                                        .n_part = v->index.numbers[i],
@@ -114,9 +113,9 @@ static enum sl_status merge(const void *view, const void *stream)
         frontier.words = (uint64_t *)(void *)(frontier.row_of + frontier.n_part + (frontier.n_part & 1));
         requests.owner = v->inverse.numbers[i];
         requests.of_part = v->counts.numbers[i] != 0;
-        st = SL_RUN(stream, sl_merge, &requests, n_rows, &frontier, v->inverse.data[i], n_rows + 1);
+        SL_CHECK(SL_RUN(stream, sl_merge, &requests, n_rows, &frontier, v->inverse.data[i], n_rows + 1));
     }
-    return st;
+    return SL_OK;
 }
 
 static struct sl_operation merge_op = {

@@ -345,12 +345,11 @@ static enum sl_status backward(const void *view, const void *stream)
     const struct back *v = view;
     const struct sl_slabs slabs = slabs_of(v->x_width, v->block.gm.n_columns, &v->c);
     const struct sl_transposed block = sl_transposed_in(&v->block);
-    enum sl_status st = SL_OK;
-    for (uint32_t q = 0; q < v->block.packed.n && st == SL_OK; q++) {
-        st = SL_CALL(stream, sl_relate_backward, &block, &v->block.gm, &slabs, v->block.packed.numbers[q],
-                     v->block.packed.n_rows[q], v->dtype, v->block.packed.data[q]);
+    for (uint32_t q = 0; q < v->block.packed.n; q++) {
+        SL_CHECK(SL_CALL(stream, sl_relate_backward, &block, &v->block.gm, &slabs, v->block.packed.numbers[q],
+                         v->block.packed.n_rows[q], v->dtype, v->block.packed.data[q]));
     }
-    return st;
+    return SL_OK;
 }
 
 static enum sl_status add_own(const void *view, const void *stream, const struct sl_asked *asked, int beta,

@@ -105,14 +105,10 @@ enum sl_status sl_model_file_parse(struct sl_tensors *tensors, struct sl_model_f
 
 enum sl_status sl_model_file_read(const char *path, struct sl_model_file *out)
 {
-    struct sl_tensors tensors;
+    SL_OWNED(sl_tensors_free) struct sl_tensors tensors = {0};
     *out = (struct sl_model_file){0};
-    enum sl_status st = sl_safetensors_read(path, &tensors);
-    if (st == SL_OK) {
-        st = sl_model_file_parse(&tensors, out);
-        sl_tensors_free(&tensors);
-    }
-    return st;
+    SL_CHECK(sl_safetensors_read(path, &tensors));
+    return sl_model_file_parse(&tensors, out);
 }
 
 void sl_model_file_warn(const struct sl_model_file *file)
