@@ -470,17 +470,6 @@ SL_INLINE void attend_tile(enum sl_dtype dtype, const struct walk *walk, const s
     }
 }
 
-/* out += n columns of the tile's head, which begin with column `first` of the rows. */
-SL_INLINE void attend_columns(enum sl_dtype dtype, const struct walk *walk, const struct list *list, struct tile *tile,
-                              uint32_t first, uint32_t n, sl_real *out)
-{
-    for (uint32_t c = 0; c < n; c += TILE) {
-        tile->first = first + c;
-        tile->n_columns = sl_min_u32(n - c, TILE);
-        attend_tile(dtype, walk, list, tile, out);
-    }
-}
-
 SL_INLINE void evaluate_list(enum sl_dtype dtype, struct walk *walk, struct list *list, sl_real *z)
 {
     const struct sl_heads heads = walk->rows->heads;
@@ -490,6 +479,7 @@ SL_INLINE void evaluate_list(enum sl_dtype dtype, struct walk *walk, struct list
     sl_real top[SL_MAX_HEADS];
     struct tile tile;
     sl_real *s = clear_features(walk->rows, list);
+    const uint32_t n_features = s != NULL ? walk->rows->edges.scores->n_columns : 0;
     if (is_empty(heads, list)) {
         return;
     }
@@ -497,12 +487,17 @@ SL_INLINE void evaluate_list(enum sl_dtype dtype, struct walk *walk, struct list
     for (tile.head = 0; tile.head < heads.n_heads; tile.head++) {
         tile.er = er[tile.head];
         tile.top = sl_attend_score(tile.er + top[tile.head]);
-        tile.of_features = false;
-        attend_columns(dtype, walk, list, &tile, tile.head * width, width, z);
-        if (s != NULL) {
-            const uint32_t n = walk->rows->edges.scores->n_columns;
-            tile.of_features = true;
-            attend_columns(dtype, walk, list, &tile, 0, n, s + (size_t)tile.head * n);
+        for (uint32_t c = 0; c < width + n_features; c += tile.n_columns) { /* of the row, then of the features */
+            sl_real *out = z;
+            tile.of_features = c >= width;
+            tile.first = tile.head * width + c;
+            tile.n_columns = sl_min_u32(width - c, TILE);
+            if (tile.of_features) {
+                out = s + (size_t)tile.head * n_features;
+                tile.first = c - width;
+                tile.n_columns = sl_min_u32(width + n_features - c, TILE);
+            }
+            attend_tile(dtype, walk, list, &tile, out);
         }
     }
 }
