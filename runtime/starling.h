@@ -451,8 +451,9 @@ SL_API enum sl_status sl_model_set(struct sl_trained *model, const char *name, c
 SL_API enum sl_status sl_model_get(const struct sl_trained *model, const char *name, char *text, size_t bytes);
 
 /* Scores of n vertices: n x n_outputs, row-major, row i of vertices[i]. They are the outputs of the last layer: before
- * softmax or sigmoid, or numbers. vertices NULL: n is the dataset's number of vertices, in the order of its ids.
- * SL_EINVAL also: the model is of links; a vertex is out of range. */
+ * softmax or sigmoid, or numbers. Without GPUs only the vertices within `layers` hops are computed. vertices NULL: n is
+ * the dataset's number of vertices, in the order of its ids. SL_EINVAL also: the model is of links; a vertex is out of
+ * range. */
 SL_API enum sl_status sl_model_predict(struct sl_trained *model, const struct sl_dataset *dataset, uint32_t n,
                                        const uint32_t *vertices, float *logits);
 

@@ -140,8 +140,8 @@ class Model:
     def predict(self, graph: GraphLike, vertices: Any = None) -> Floats:
         """Scores of the vertices of a graph, float32 (N, K): the outputs before softmax or sigmoid, or numbers.
 
-        vertices: numbers (n,), ids of graph.ids as texts, or a mask (N,); the result has their rows alone.
-        InvalidArgumentError: the model is of links.
+        vertices: numbers (n,), ids of graph.ids as texts, or a mask (N,); the result has their rows alone. Without a
+        GPU only their neighbourhoods are computed. InvalidArgumentError: the model is of links.
         """
         return self._rows(lib.sl_model_predict, self.n_outputs, graph, vertices)
 

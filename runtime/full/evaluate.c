@@ -364,19 +364,36 @@ struct sl_evaluated sl_evaluated_here(const struct sl_shards *shards)
     return (struct sl_evaluated){.first = begin, .n = end - begin};
 }
 
-/* Copy layer i's output of this rank's parts to `out`, row-major, in ascending order of renumbered ids. */
-static enum sl_status copy_rows(const struct full *a, uint32_t i, sl_real *out)
+/* Copy a chunk to main memory, row-major. */
+static enum sl_status copy_chunk(const struct full *a, const struct sl_rows *rows, uint32_t c, sl_real *out)
 {
-    sl_vertex start = sl_evaluated_here(a->pass.shards).first;
+    const size_t n = (size_t)sl_split_size(&rows->split, c) * rows->n_columns;
+    SL_CHECK(sl_chunk_acquire(&a->pass.run->failure, rows->chunk[c], STARPU_R));
+    sl_entries_widen(sl_handle_dtype(rows->chunk[c]), n, starpu_data_get_local_ptr(rows->chunk[c]), out);
+    starpu_data_release(rows->chunk[c]);
+    return SL_OK;
+}
+
+/* Copy layer i's output of this rank's parts: all rows to `out`, in ascending order of renumbered ids, and the chosen
+ * ones. NULL: not wanted. */
+static enum sl_status copy_rows(const struct full *a, uint32_t i, sl_real *out, struct sl_chosen *chosen)
+{
+    const struct sl_shards *shards = a->pass.shards;
+    const sl_vertex start = sl_evaluated_here(shards).first;
     for (uint32_t q = a->plan.first_pe; q < a->plan.end_pe; q++) {
         const struct sl_rows *rows = rows_of(a, i, q);
         for (uint32_t c = 0; c < rows->split.n_chunks; c++) {
-            size_t first = a->pass.shards->part[q].first - start + ((size_t)c << rows->split.shift);
-            size_t n = (size_t)sl_split_size(&rows->split, c) * rows->n_columns;
-            SL_CHECK(sl_chunk_acquire(&a->pass.run->failure, rows->chunk[c], STARPU_R));
-            const void *from = starpu_data_get_local_ptr(rows->chunk[c]);
-            sl_entries_widen(sl_handle_dtype(rows->chunk[c]), n, from, out + first * rows->n_columns);
-            starpu_data_release(rows->chunk[c]);
+            const uint32_t n = sl_split_size(&rows->split, c);
+            const size_t first = shards->part[q].first + ((size_t)c << rows->split.shift);
+            SL_FREED sl_real *room = NULL;
+            if (out != NULL) {
+                SL_CHECK(copy_chunk(a, rows, c, out + (first - start) * rows->n_columns));
+            }
+            if (chosen != NULL) {
+                SL_CHECK(sl_alloc((size_t)n * rows->n_columns, sizeof *room, "rows of a chunk", &room));
+                SL_CHECK(copy_chunk(a, rows, c, room));
+                sl_chosen_take(chosen, n, shards->iota + first, room);
+            }
         }
     }
     return SL_OK;
@@ -488,14 +505,20 @@ static enum sl_status leave(const struct sl_shards *shards)
 enum sl_status sl_evaluate(struct sl_run *run, const struct sl_shards *shards, const struct sl_model *model,
                            const struct sl_inference *wanted, struct sl_scores *scores_out)
 {
+    const struct sl_chosen *chosen = wanted->chosen_scores != NULL ? wanted->chosen_scores : wanted->chosen_hidden;
+    const bool all = wanted->scores != NULL || wanted->hidden != NULL || (chosen != NULL && scores_out != NULL);
     SL_OWNED(sl_needed_close) struct sl_needed needed = {0};
     struct full a = {0};
     uint32_t last = model->n_vertex_layers - 1;
     enum sl_status st;
+    if (!all && chosen != NULL && chosen->n == 0) {
+        return SL_OK;
+    }
     SL_TRY(st, enter(shards), done);
-    /* With several ranks, each evaluates all vertices of its parts: the halo's lists are of all vertices. */
-    if (wanted->scores == NULL && wanted->hidden == NULL && shards->halo == NULL) {
-        SL_TRY(st, sl_needed_open(shards, model, &needed), done);
+    /* With several ranks, each evaluates all vertices of its parts: the halo's lists are of all vertices. So do GPUs: a
+     * gather would bring a part's whole table there. */
+    if (!all && shards->halo == NULL && (!run->has_cuda || run->evaluate_on_cpus)) {
+        SL_TRY(st, sl_needed_open(shards, model, chosen, &needed), done);
     }
     if (needed.n_rows != NULL) {
         st = open_pass(run, &needed.shards, model, &needed, &a);
@@ -505,14 +528,16 @@ enum sl_status sl_evaluate(struct sl_run *run, const struct sl_shards *shards, c
     SL_TRY(st, st, done);
     for (uint32_t i = 0; i <= last; i++) {
         SL_TRY(st, run_layer(&a, i), done);
-        if (i + 2 == model->n_layers && wanted->hidden != NULL) {
-            SL_TRY(st, copy_rows(&a, i, wanted->hidden), done);
+        if (i + 2 == model->n_layers) {
+            SL_TRY(st, copy_rows(&a, i, wanted->hidden, wanted->chosen_hidden), done);
         }
     }
-    if (wanted->scores != NULL) {
-        SL_TRY(st, copy_rows(&a, last, wanted->scores), done);
+    SL_TRY(st, copy_rows(&a, last, wanted->scores, wanted->chosen_scores), done);
+    if (scores_out != NULL) {
+        st = score(&a, scores_out);
+    } else {
+        sl_ranks_drain(); /* as scores do: collective operations on the rows follow */
     }
-    st = score(&a, scores_out);
 done:
     close_pass(&a);
     enum sl_status left = leave(shards);

@@ -19,22 +19,26 @@ struct sl_evaluated {
 };
 struct sl_evaluated sl_evaluated_here(const struct sl_shards *shards);
 
-/* The caller's arrays for rows of these vertices, in ascending order of ids. NULL: not wanted. */
+struct sl_chosen; /* runtime/objective/collect.h */
+
+/* The caller's room for rows. NULL: not wanted. */
 struct sl_inference {
-    /* [n x n_outputs]: outputs of the last layer. */
-    sl_real *scores;
-    /* [n x hidden units]: the rows that the model's last layer reads. The outputs of links are such rows: the decoder
-     * is the last layer. A model with one layer does not write this array. */
-    sl_real *hidden;
+    /* Of these vertices, in ascending order of ids. scores [n x n_outputs]: outputs of the last layer. hidden [n x
+     * hidden units]: the rows that the model's last layer reads. The outputs of links are such rows: the decoder is the
+     * last layer. A model with one layer has no hidden rows. */
+    sl_real *scores, *hidden;
+    /* Of chosen vertices, the same ones; sl_chosen_number has made the room. */
+    struct sl_chosen *chosen_scores, *chosen_hidden;
 };
 
-/* Run the model on all vertices and score it. If only scores are wanted, a single rank runs it on the vertices that the
- * scores need (runtime/full/needed.h): the scores have the same bits. Collective: with several ranks each has the same
- * parameters and runs its own parts, and each gets the scores. Reads the parameters as earlier submitted tasks leave
- * them. Waits for its own tasks. Seconds of work count in the time category SL_STAGE_EVALUATE.
+/* Run the model on all vertices and score it. If only scores, or only rows of chosen vertices, are wanted, a single
+ * rank without GPUs runs it on the vertices that these need (runtime/full/needed.h), with the same bits. Collective:
+ * with several ranks each has the same parameters and runs its own parts, and each gets the scores. Reads the
+ * parameters as earlier submitted tasks leave them. Waits for its own tasks. Seconds of work count in the time
+ * category SL_STAGE_EVALUATE.
  *
- * The objective of the shards defines the scores (runtime/objective). An empty set scores NaN. Returns the failure of
- * a task, SL_ESTARPU, SL_ENOMEM or SL_EINVAL; SL_EIO with several ranks. */
+ * The objective of the shards defines the scores (runtime/objective). An empty set scores NaN. scores_out NULL: not
+ * wanted. Returns the failure of a task, SL_ESTARPU, SL_ENOMEM or SL_EINVAL; SL_EIO with several ranks. */
 enum sl_status sl_evaluate(struct sl_run *run, const struct sl_shards *shards, const struct sl_model *model,
                            const struct sl_inference *wanted, struct sl_scores *scores_out);
 

@@ -178,7 +178,8 @@ static enum sl_status copy_graph(const struct sl_needed *needed, uint32_t n_hops
             out->offsets[r + 1] += listed ? graph->offsets[ids[r] + 1] - graph->offsets[ids[r]] : 0;
         }
     }
-    SL_CHECK(sl_graph_alloc_edges(out->offsets[out->n_vertices], graph, out));
+    out->n_edges = out->offsets[out->n_vertices];
+    SL_CHECK(sl_graph_alloc_edges(out->n_edges + 1, graph, out)); /* an empty list is registered as one edge */
     for (uint32_t q = 0; q < needed->all->n_parts; q++) {
         struct copy copy = {graph, &needed->all->part[q], ids + first[q], numbers, out->offsets + first[q], out};
         sl_parallel_for(rows_below(needed, q, n_hops), GRAIN, copy_lists, &copy);
@@ -288,14 +289,15 @@ static double count_level(const struct sl_needed *needed, uint32_t hops, bool al
 }
 
 /* Bytes of the rows of the layer that has most: its input, projected rows and output. all: of an evaluation of all
- * vertices, whose first layer reads the features where they lie. */
+ * vertices, whose first layer reads features where they lie, if it can. */
 static double most_rows(const struct sl_needed *needed, const struct sl_model *model, bool all)
 {
     const uint32_t last = model->layer[model->n_vertex_layers - 1].level;
     double most = 0;
     for (uint32_t i = 0; i < model->n_vertex_layers; i++) {
         const struct sl_layer *layer = &model->layer[i];
-        const bool in_place = i == 0 && (all || needed->all->is_sparse);
+        const bool in_place =
+            i == 0 && (needed->all->is_sparse || (all && sl_feature_source_in_place(&needed->all->features)));
         const double from =
             (in_place ? 0 : layer->n_in) + (layer->evaluation.project_first ? (double)layer->evaluation.travels : 0);
         most = fmax(most, from * count_level(needed, layer->from - last, all) +
@@ -326,6 +328,8 @@ static void begin_shards(struct sl_needed *out)
 {
     struct sl_shards *shards = &out->shards;
     *shards = *out->all;
+    out->partition.new_ids = shards->partition->new_ids;
+    out->partition.dataset_ids = shards->partition->dataset_ids;
     shards->partition = &out->partition;
     shards->part = NULL;
     shards->iota = NULL;
@@ -335,17 +339,29 @@ static void begin_shards(struct sl_needed *out)
     shards->factors = shards->ids = shards->first = NULL;
 }
 
+/* The vertices of hop 0. */
+static void mark_scored(const struct sl_shards *all, const struct sl_chosen *chosen, uint16_t *hops)
+{
+    memset(hops, 0xff, all->n_vertices * sizeof *hops);
+    if (chosen == NULL) {
+        sl_objective_mark_scored(sl_objective_of(all), all, hops);
+    }
+    for (uint32_t v = 0; chosen != NULL && v < all->n_vertices; v++) {
+        hops[v] = chosen->row_of[v] != SL_NONE ? 0 : hops[v];
+    }
+}
+
 /* Leaves n_rows NULL if all vertices are to be evaluated. */
-static enum sl_status find(const struct sl_model *model, uint32_t n_layers, struct sl_needed *out)
+static enum sl_status find(const struct sl_model *model, uint32_t n_layers, const struct sl_chosen *chosen,
+                           struct sl_needed *out)
 {
     const struct sl_shards *all = out->all;
     struct hops hops = {.graph = &all->partition->graph};
     SL_FREED uint16_t *of = NULL;
     SL_FREED uint32_t *numbers = NULL;
     SL_CHECK(sl_alloc(all->n_vertices, sizeof *of, "hops of vertices", &of));
-    memset(of, 0xff, all->n_vertices * sizeof *of);
     hops.of = of;
-    sl_objective_mark_scored(sl_objective_of(all), all, of);
+    mark_scored(all, chosen, of);
     if (!mark(n_layers, out->n_hops, &hops)) {
         return SL_OK;
     }
@@ -359,13 +375,14 @@ static enum sl_status find(const struct sl_model *model, uint32_t n_layers, stru
     return make_shards(n_layers, numbers, out);
 }
 
-enum sl_status sl_needed_open(const struct sl_shards *shards, const struct sl_model *model, struct sl_needed *out)
+enum sl_status sl_needed_open(const struct sl_shards *shards, const struct sl_model *model,
+                              const struct sl_chosen *chosen, struct sl_needed *out)
 {
     const struct sl_layer *first = &model->layer[0];
     const uint32_t n_layers = first->from - model->layer[model->n_vertex_layers - 1].level;
     *out = (struct sl_needed){.all = shards, .n_hops = n_layers - sums_table(shards, first)};
     begin_shards(out);
-    enum sl_status st = find(model, n_layers, out);
+    enum sl_status st = find(model, n_layers, chosen, out);
     if (st != SL_OK || out->n_rows == NULL) {
         sl_needed_close(out);
     }

@@ -16,6 +16,7 @@
 #define SL_RUNTIME_FULL_NEEDED_H
 
 #include "runtime/model/model.h"
+#include "runtime/objective/collect.h"
 #include "runtime/store/shards.h"
 
 struct sl_needed {
@@ -33,10 +34,12 @@ struct sl_needed {
     struct sl_graph first_graph;
 };
 
-/* Find the vertices that the objective's scores need. One process has all parts. Leaves *out empty if all vertices
- * should be evaluated: the needed rows save less than a quarter of all sums, or less memory than the copies take.
- * SL_ENOMEM. On failure *out is empty. */
-enum sl_status sl_needed_open(const struct sl_shards *shards, const struct sl_model *model, struct sl_needed *out);
+/* Find the vertices that the rows of chosen vertices need or, if chosen is NULL, the objective's scores. Above, chosen
+ * vertices count as scored. One process has all parts. Leaves *out empty if all vertices should be evaluated: the
+ * needed rows save less than a quarter of all sums, or less memory than the copies take. SL_ENOMEM. On failure *out is
+ * empty. */
+enum sl_status sl_needed_open(const struct sl_shards *shards, const struct sl_model *model,
+                              const struct sl_chosen *chosen, struct sl_needed *out);
 
 /* Wait for the readers, unregister, free. An empty struct is allowed. */
 void sl_needed_close(struct sl_needed *needed);

@@ -224,24 +224,46 @@ static const sl_real *score_of(void *context, uint64_t pair)
     return (const sl_real *)context + pair;
 }
 
-enum sl_status sl_outputs_score_pairs(struct sl_session *t, const struct sl_links *pairs, const sl_real *vectors,
+static enum sl_status number(const struct sl_session *t, struct sl_chosen *chosen)
+{
+    const struct sl_evaluated here = sl_evaluated_here(&t->shards);
+    return sl_chosen_number(chosen, t->shards.n_vertices, here.first, here.first + here.n);
+}
+
+enum sl_status sl_outputs_choose(const struct sl_session *t, uint32_t n_columns, uint32_t n, const sl_vertex *vertices,
+                                 struct sl_chosen *out)
+{
+    SL_CHECK(sl_chosen_open(t->shards.n_vertices, n_columns, out));
+    for (uint32_t i = 0; i < n; i++) {
+        sl_chosen_add(out, t->partition.new_ids[vertices[i]]);
+    }
+    return number(t, out);
+}
+
+enum sl_status sl_outputs_choose_ends(const struct sl_session *t, const struct sl_links *pairs, struct sl_chosen *out)
+{
+    SL_CHECK(sl_chosen_open(t->shards.n_vertices, t->shards.n_outputs, out));
+    for (uint32_t i = 0; i < pairs->n; i++) {
+        sl_chosen_add(out, t->partition.new_ids[pairs->from[i]]);
+        sl_chosen_add(out, t->partition.new_ids[pairs->to[i]]);
+    }
+    return number(t, out);
+}
+
+static enum sl_status gather(struct sl_chosen *chosen)
+{
+    sl_watchdog_suspend(false);
+    enum sl_status st = sl_chosen_gather(chosen);
+    sl_watchdog_suspend(true);
+    return st;
+}
+
+enum sl_status sl_outputs_score_pairs(struct sl_session *t, const struct sl_links *pairs, struct sl_chosen *ends,
                                       sl_real *out)
 {
     const sl_vertex *new_ids = t->partition.new_ids;
-    const struct sl_evaluated here = sl_evaluated_here(&t->shards);
-    const uint32_t n_vertices = t->shards.n_vertices;
     double scores[SL_CHOSEN_TILE];
-    SL_OWNED(sl_chosen_close) struct sl_chosen ends = {0};
-    SL_CHECK(sl_chosen_open(n_vertices, t->shards.n_outputs, &ends));
-    for (uint32_t i = 0; i < pairs->n; i++) {
-        sl_chosen_add(&ends, new_ids[pairs->from[i]]);
-        sl_chosen_add(&ends, new_ids[pairs->to[i]]);
-    }
-    SL_CHECK(sl_chosen_number(&ends, n_vertices, here.first, here.first + here.n));
-    sl_chosen_take(&ends, here.n, t->shards.iota + here.first, vectors);
-    sl_watchdog_suspend(false);
-    SL_CHECK(sl_chosen_gather(&ends));
-    sl_watchdog_suspend(true);
+    SL_CHECK(gather(ends));
     if (sl_rank() > 0) {
         return SL_OK;
     }
@@ -249,7 +271,7 @@ enum sl_status sl_outputs_score_pairs(struct sl_session *t, const struct sl_link
     const struct sl_decoder decoder = sl_model_decoder(&t->model);
     enum sl_status st = SL_OK;
     for (uint32_t i = 0, n = 0; st == SL_OK && i < pairs->n; i += n) {
-        st = sl_chosen_score(&ends, &decoder, pairs, new_ids, i, &n, scores);
+        st = sl_chosen_score(ends, &decoder, pairs, new_ids, i, &n, scores);
         for (uint32_t k = 0; st == SL_OK && k < n; k++) {
             out[i + k] = (sl_real)scores[k];
         }
@@ -258,8 +280,8 @@ enum sl_status sl_outputs_score_pairs(struct sl_session *t, const struct sl_link
     return st;
 }
 
-/* vectors: of the vertices evaluated by this rank. Rank 0 writes the scores. */
-static enum sl_status write_pairs(struct sl_session *t, const sl_real *vectors)
+/* Rank 0 writes the scores. */
+static enum sl_status write_pairs(struct sl_session *t, struct sl_chosen *ends)
 {
     const struct sl_csvout form = {.vertex_names = t->vertex_names,
                                    .from = t->asked.from,
@@ -268,7 +290,7 @@ static enum sl_status write_pairs(struct sl_session *t, const sl_real *vectors)
                                    .n_vertices = t->shards.n_vertices};
     SL_FREED sl_real *scores = NULL;
     SL_CHECK(sl_alloc(sl_rank() == 0 ? t->pairs.n : 0, sizeof *scores, "scores of pairs", &scores));
-    SL_CHECK(sl_outputs_score_pairs(t, &t->pairs, vectors, scores));
+    SL_CHECK(sl_outputs_score_pairs(t, &t->pairs, ends, scores));
     if (sl_rank() == 0) {
         const struct sl_csvout *csv = sl_settings_predicts_csv(t->settings) ? &form : NULL;
         SL_CHECK(sl_rows_write(t->settings->predict, csv, t->pairs.n, 1, score_of, scores));
@@ -287,20 +309,27 @@ static enum sl_status write_inference(struct sl_session *t, struct wanted_files 
     const size_t n = sl_evaluated_here(&t->shards).n;
     const uint32_t n_outputs = t->shards.n_outputs;
     const struct sl_csvout form = form_of(t);
+    const bool links = sl_settings_trains_links(s);
     SL_FREED sl_real *outputs = NULL;
     SL_FREED sl_real *hidden = NULL;
-    struct sl_scores scores;
-    if (files.predict) {
+    SL_OWNED(sl_chosen_close) struct sl_chosen ends = {0};
+    struct sl_inference wanted = {0};
+    if (files.predict && links) {
+        SL_CHECK(sl_outputs_choose_ends(t, &t->pairs, &ends));
+        wanted.chosen_scores = &ends;
+    } else if (files.predict) {
         SL_CHECK(sl_alloc(n * n_outputs, sizeof *outputs, "outputs", &outputs));
     }
     if (files.embed) {
         SL_CHECK(sl_alloc(n * s->hidden, sizeof *hidden, "embeddings", &hidden));
     }
+    wanted.scores = outputs;
+    wanted.hidden = hidden;
     sl_watchdog_suspend(false);
-    SL_CHECK(sl_evaluate(&t->run, &t->shards, &t->model, &(struct sl_inference){outputs, hidden}, &scores));
+    SL_CHECK(sl_evaluate(&t->run, &t->shards, &t->model, &wanted, NULL));
     sl_watchdog_suspend(true);
-    if (files.predict && sl_settings_trains_links(s)) {
-        SL_CHECK(write_pairs(t, outputs));
+    if (files.predict && links) {
+        SL_CHECK(write_pairs(t, &ends));
     } else if (files.predict) {
         SL_CHECK(write_rows(t, s->predict, sl_settings_predicts_csv(s) ? &form : NULL, n_outputs, outputs));
     }

@@ -7,6 +7,7 @@
 #include "runtime/full/evaluate.h"
 #include "runtime/machine/pool.h"
 #include "runtime/model/kinds.h"
+#include "runtime/objective/collect.h"
 #include "runtime/sync/replicas.h"
 #include "runtime/train/session.h"
 #include "support/decimal.h"
@@ -64,7 +65,7 @@ static enum sl_status check_alone(void)
     return SL_OK;
 }
 
-/* Run the current model on all vertices. The time does not count for an epoch. */
+/* Run the current model (sl_evaluate). The time does not count for an epoch. */
 static enum sl_status infer(struct sl_session *t, const struct sl_inference *wanted, struct sl_scores *scores_out)
 {
     sl_pool_trim();
@@ -92,7 +93,7 @@ enum sl_status sl_session_evaluate(struct sl_session *t, struct sl_scores *score
     if (embeddings != NULL && sizes.n_hidden > 0) {
         SL_CHECK(sl_alloc((size_t)sizes.n_vertices * sizes.n_hidden, sizeof *hidden, "embeddings", &hidden));
     }
-    SL_CHECK(infer(t, &(struct sl_inference){outputs, hidden}, &found));
+    SL_CHECK(infer(t, &(struct sl_inference){.scores = outputs, .hidden = hidden}, &found));
     if (outputs != NULL) {
         copy_rows(t, outputs, sizes.n_outputs, logits);
     }
@@ -101,6 +102,29 @@ enum sl_status sl_session_evaluate(struct sl_session *t, struct sl_scores *score
     }
     if (scores != NULL) {
         *scores = found;
+    }
+    return SL_OK;
+}
+
+enum sl_status sl_session_rows(struct sl_session *t, bool hidden, uint32_t n, const sl_vertex *vertices,
+                               uint32_t n_columns, float *out)
+{
+    SL_OWNED(sl_session_rest_again) struct sl_session *slept = sl_session_wake(t);
+    SL_OWNED(sl_chosen_close) struct sl_chosen chosen = {0};
+    struct sl_inference wanted = {0};
+    SL_CHECK(check_alone());
+    SL_CHECK(sl_outputs_choose(t, n_columns, n, vertices, &chosen));
+    if (hidden) {
+        wanted.chosen_hidden = &chosen;
+    } else {
+        wanted.chosen_scores = &chosen;
+    }
+    SL_CHECK(infer(t, &wanted, NULL));
+    for (uint32_t i = 0; i < n; i++) {
+        const sl_real *row = chosen.rows + (size_t)chosen.row_of[t->partition.new_ids[vertices[i]]] * n_columns;
+        for (uint32_t c = 0; c < n_columns; c++) {
+            out[(size_t)i * n_columns + c] = (float)row[c];
+        }
     }
     return SL_OK;
 }
@@ -145,22 +169,20 @@ enum sl_status sl_session_score_links(struct sl_session *t, const struct sl_arra
 {
     SL_IN_C_LOCALE;
     SL_OWNED(sl_session_rest_again) struct sl_session *slept = sl_session_wake(t);
-    const size_t n = (size_t)t->shards.n_vertices * t->shards.n_outputs;
-    SL_FREED sl_real *outputs = NULL;
+    SL_OWNED(sl_chosen_close) struct sl_chosen ends = {0};
     SL_FREED sl_real *values = NULL;
     SL_FREED uint32_t *relations = NULL;
-    struct sl_scores found;
     struct sl_links links;
     SL_CHECK(check_alone());
     SL_FAIL_IF(!sl_settings_trains_links(t->settings), SL_EINVAL, "pairs: found the objective %s, expected link",
                t->objective.kind->name);
     SL_CHECK(check_pairs(t, pairs));
-    SL_CHECK(sl_alloc(n, sizeof *outputs, "outputs", &outputs));
-    SL_CHECK(infer(t, &(struct sl_inference){.scores = outputs}, &found));
     SL_CHECK(take_pairs(t, pairs, &links));
     relations = links.relation;
+    SL_CHECK(sl_outputs_choose_ends(t, &links, &ends));
+    SL_CHECK(infer(t, &(struct sl_inference){.chosen_scores = &ends}, NULL));
     SL_CHECK(sl_alloc(pairs->n, sizeof *values, "scores of pairs", &values));
-    SL_CHECK(sl_outputs_score_pairs(t, &links, outputs, values));
+    SL_CHECK(sl_outputs_score_pairs(t, &links, &ends, values));
     for (uint32_t i = 0; i < pairs->n; i++) {
         scores[i] = (float)values[i];
     }

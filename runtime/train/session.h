@@ -171,10 +171,24 @@ enum sl_status sl_outputs_put_model(struct sl_session *session, struct sl_writer
 /* Load the arrays of --load, which the settings have read, into the model. SL_EFILE. */
 enum sl_status sl_outputs_load_model(struct sl_session *session);
 
-/* Score pairs of vertices from the vectors of the vertices evaluated by this rank. pairs: dataset ids, and relations of
- * the model. out: [pairs->n], at rank 0. Collective. SL_ESTARPU, SL_EIO, SL_ENOMEM. */
-enum sl_status sl_outputs_score_pairs(struct sl_session *session, const struct sl_links *pairs, const sl_real *vectors,
+struct sl_chosen; /* runtime/objective/collect.h */
+
+/* Choose vertices, or ends of pairs, for sl_evaluate: n dataset ids, of rows of n_columns. The caller closes *out.
+ * pairs: dataset ids, and relations of the model. SL_ENOMEM. */
+enum sl_status sl_outputs_choose(const struct sl_session *session, uint32_t n_columns, uint32_t n,
+                                 const sl_vertex *vertices, struct sl_chosen *out);
+enum sl_status sl_outputs_choose_ends(const struct sl_session *session, const struct sl_links *pairs,
+                                      struct sl_chosen *out);
+
+/* Score pairs of vertices from the outputs of their ends, which sl_evaluate has filled in. out: [pairs->n], at rank 0.
+ * Collective. SL_ESTARPU, SL_EIO, SL_ENOMEM. */
+enum sl_status sl_outputs_score_pairs(struct sl_session *session, const struct sl_links *pairs, struct sl_chosen *ends,
                                       sl_real *out);
+
+/* Rows of n vertices, dataset ids, in their order: outputs or, if `hidden`, hidden rows, [n x n_columns]. As
+ * sl_session_evaluate. */
+enum sl_status sl_session_rows(struct sl_session *session, bool hidden, uint32_t n, const sl_vertex *vertices,
+                               uint32_t n_columns, float *out);
 
 /* ---- state.c: saving and loading the state of a run in checkpoints ---- */
 

@@ -242,19 +242,12 @@ static enum sl_status check_vertices(uint32_t n, const uint32_t *vertices)
 /* Rows of outputs or of embeddings. */
 static enum sl_status take_rows(bool embeddings, uint32_t n, const uint32_t *vertices, float *out)
 {
-    const uint32_t width = embeddings ? kept.sizes.n_hidden : kept.sizes.n_outputs;
-    SL_FREED float *room = NULL;
-    float *all = out;
     SL_CHECK(check_vertices(n, vertices));
     if (vertices != NULL) {
-        SL_CHECK(sl_alloc((size_t)kept.sizes.n_vertices * width, sizeof *room, "outputs", &room));
-        all = room;
+        return sl_session_rows(sl_kept_session(), embeddings, n, vertices,
+                               embeddings ? kept.sizes.n_hidden : kept.sizes.n_outputs, out);
     }
-    SL_CHECK(sl_session_evaluate(sl_kept_session(), NULL, embeddings ? NULL : all, embeddings ? all : NULL));
-    for (uint32_t i = 0; i < n && vertices != NULL; i++) {
-        memcpy(out + (size_t)i * width, all + (size_t)vertices[i] * width, width * sizeof *out);
-    }
-    return SL_OK;
+    return sl_session_evaluate(sl_kept_session(), NULL, embeddings ? NULL : out, embeddings ? out : NULL);
 }
 
 enum sl_status sl_model_predict(struct sl_trained *model, const struct sl_dataset *dataset, uint32_t n,

@@ -10,22 +10,25 @@
 
 #include "runtime/full/needed.h"
 
-#define N_VERTICES 600
-#define N_SCORED 5 /* of each set */
 #define N_COLUMNS 20
+
+static uint32_t n_vertices;
+static uint32_t n_scored; /* of each set */
 
 /* Vertices with large ids have few in-neighbours. */
 static void score_few(struct sl_ids *set)
 {
-    memmove(set->ids, set->ids + set->n - N_SCORED, N_SCORED * sizeof *set->ids);
-    set->n = N_SCORED;
+    memmove(set->ids, set->ids + set->n - n_scored, n_scored * sizeof *set->ids);
+    set->n = n_scored;
 }
 
-static void make_all(void)
+static void make_all(uint32_t vertices, uint32_t scored)
 {
+    n_vertices = vertices;
+    n_scored = scored;
     struct sl_dataset *const sets[] = {&dense_set, &sparse_set, &typed_dense_set, &typed_sparse_set};
     const struct graph_shape dense = {.kind = GRAPH_POWER_LAW,
-                                      .n_vertices = N_VERTICES,
+                                      .n_vertices = n_vertices,
                                       .hub_degree = 20,
                                       .self_loops = true,
                                       .directed = true,
@@ -51,7 +54,7 @@ static uint32_t *search(const struct sl_dataset *d, uint32_t n_hops)
 {
     uint32_t *hops = need(d->graph.n_vertices, sizeof *hops);
     memset(hops, 0xff, d->graph.n_vertices * sizeof *hops);
-    for (uint32_t i = 0; i < N_SCORED; i++) {
+    for (uint32_t i = 0; i < n_scored; i++) {
         hops[d->valid.ids[i]] = hops[d->test.ids[i]] = 0;
     }
     for (uint32_t h = 0; h < n_hops; h++) {
@@ -90,7 +93,7 @@ static void check_needed(const struct world *w, uint32_t n_layers)
 {
     OWNED(sl_needed_close) struct sl_needed needed;
     FREED uint32_t *hops = search(&dense_set, n_layers);
-    expect_ok(sl_needed_open(&w->shards, &w->model, &needed));
+    expect_ok(sl_needed_open(&w->shards, &w->model, NULL, &needed));
     assert_non_null(needed.n_rows);
     const uint32_t n_hops = needed.first_lists != NULL ? n_layers - 1 : n_layers;
     assert_int_equal(needed.n_hops, n_hops);
@@ -141,7 +144,7 @@ TEST(test_most)
         settings_with(k == 0 ? "layers=2 batch-size=8 pes=2 hidden=20" : "layers=1 batch-size=8 pes=2", &settings);
         dense_set.valid = sets[k];
         world_open(&dense_set, &settings, 1, &w);
-        expect_ok(sl_needed_open(&w.shards, &w.model, &needed));
+        expect_ok(sl_needed_open(&w.shards, &w.model, NULL, &needed));
         dense_set.valid = valid;
         assert_null(needed.n_rows);
     }
@@ -165,6 +168,46 @@ static const struct variant {
 };
 #define N_VARIANTS (sizeof variants / sizeof variants[0])
 
+/* Rows of some vertices, alone, are those of an evaluation of all. */
+static void check_rows(struct world *w, const struct sl_inference *all, uint32_t n_hidden)
+{
+    OWNED(sl_chosen_close) struct sl_chosen scores = {0};
+    OWNED(sl_chosen_close) struct sl_chosen hidden = {0};
+    const struct sl_inference wanted = {.chosen_scores = &scores,
+                                        .chosen_hidden = all->hidden != NULL ? &hidden : NULL};
+    const uint32_t *new_ids = w->partition->new_ids;
+    const sl_vertex some[] = {new_ids[n_vertices - 1], new_ids[n_vertices - 3], new_ids[n_vertices - 50],
+                              new_ids[n_vertices - 7], new_ids[n_vertices - 3]};
+    struct sl_needed needed;
+    expect_ok(sl_chosen_open(n_vertices, w->shards.n_outputs, &scores));
+    expect_ok(sl_chosen_open(n_vertices, n_hidden, &hidden));
+    for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
+        sl_chosen_add(&scores, some[i]);
+        sl_chosen_add(&hidden, some[i]);
+    }
+    expect_ok(sl_chosen_number(&scores, n_vertices, 0, n_vertices));
+    expect_ok(sl_chosen_number(&hidden, n_vertices, 0, n_vertices));
+    assert_int_equal(scores.n, 4);
+    expect_ok(sl_needed_open(&w->shards, &w->model, &scores, &needed));
+    assert_non_null(needed.n_rows);
+    uint32_t n_last = 0;
+    for (uint32_t q = 0; q < w->shards.n_parts; q++) {
+        n_last += sl_needed_rows(&needed, q, 0);
+    }
+    assert_int_equal(n_last, 4);
+    sl_needed_close(&needed);
+    expect_ok(sl_evaluate(&w->run, &w->shards, &w->model, &wanted, NULL));
+    for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
+        const size_t n = w->shards.n_outputs;
+        assert_memory_equal(scores.rows + scores.row_of[some[i]] * n, all->scores + some[i] * n,
+                            n * sizeof *scores.rows);
+        if (all->hidden != NULL) {
+            assert_memory_equal(hidden.rows + hidden.row_of[some[i]] * (size_t)n_hidden,
+                                all->hidden + some[i] * (size_t)n_hidden, n_hidden * sizeof *hidden.rows);
+        }
+    }
+}
+
 static bool checks(int model, const struct variant *v, uint32_t n_layers, uint32_t pes)
 {
     const struct sl_dataset *d = set_of(model, v->sparse);
@@ -182,18 +225,21 @@ static bool checks(int model, const struct variant *v, uint32_t n_layers, uint32
         struct sl_scores all;
         world_open(d, &settings, 1, &w);
         scramble_model(&w.model);
-        expect_ok(sl_needed_open(&w.shards, &w.model, &needed));
+        expect_ok(sl_needed_open(&w.shards, &w.model, NULL, &needed));
         assert_non_null(needed.n_rows);
         sl_needed_close(&needed);
-        FREED sl_real *outputs = need((size_t)N_VERTICES * w.shards.n_outputs, sizeof *outputs);
+        FREED sl_real *outputs = need((size_t)n_vertices * w.shards.n_outputs, sizeof *outputs);
         expect_ok(sl_evaluate(&w.run, &w.shards, &w.model, &(struct sl_inference){0}, &few));
-        expect_ok(sl_evaluate(&w.run, &w.shards, &w.model, &(struct sl_inference){.scores = outputs}, &all));
+        FREED sl_real *hidden = need((size_t)n_vertices * settings.hidden, sizeof *hidden);
+        const struct sl_inference rows = {.scores = outputs, .hidden = w.model.n_layers > 1 ? hidden : NULL};
+        expect_ok(sl_evaluate(&w.run, &w.shards, &w.model, &rows, &all));
         assert_true(isfinite(all.valid_loss) && all.n == 3);
         assert_memory_equal(&few.valid_loss, &all.valid_loss, sizeof all.valid_loss);
         for (uint32_t i = 0; i < all.n; i++) {
             assert_memory_equal(&few.score[i].valid, &all.score[i].valid, sizeof all.score[i].valid);
             assert_memory_equal(&few.score[i].test, &all.score[i].test, sizeof all.score[i].test);
         }
+        check_rows(&w, &rows, settings.hidden);
         world_healthy(&w);
     }
     sl_settings_free(&settings);
@@ -208,6 +254,19 @@ TEST(test_scores)
             assert_true(taken || i > 0);
         }
     }
+}
+
+/* Levels of several chunks, the last of which are not whole; one part has most of the vertices. */
+TEST(test_chunks)
+{
+    free_sets();
+    make_all(40000, 2500);
+    for (int model = 0; model < n_models(); model++) {
+        assert_true(checks(model, &variants[0], 2, 1));
+    }
+    assert_true(checks(SL_MODEL_SAGE, &variants[3], 2, 2));
+    free_sets();
+    make_all(600, 5);
 }
 
 /* ---- failures ---- */
@@ -236,7 +295,7 @@ TEST(test_failures)
 static int up(void **state)
 {
     const int failed = group_up(state);
-    make_all();
+    make_all(600, 5);
     return failed;
 }
 
