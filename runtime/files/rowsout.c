@@ -107,7 +107,7 @@ static enum sl_status put_front(struct sl_writer *writer, const struct sl_csvout
 {
     char text[32];
     if (form->from == NULL) {
-        return put_line(writer, ids, "", i);
+        return put_line(writer, ids, "", form->vertices != NULL ? form->vertices[i] : i);
     }
     SL_CHECK(put_line(writer, ids, "", form->from[i]));
     SL_CHECK(put_text(writer, ","));

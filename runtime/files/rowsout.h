@@ -18,7 +18,8 @@ struct sl_csvout {
     const char *names;        /* of the columns; NULL: numbers from 0, after `word` */
     const char *word;         /* "class": class0, class1, .. */
     bool best;                /* vertices: a column `class`, the name or number of the largest entry */
-    /* Pairs: row i is of from[i] -> to[i]; NULL: row i is of vertex i. */
+    /* Row i is of vertices[i]; NULL: of vertex i. Pairs: row i is of from[i] -> to[i]; NULL: no pairs. */
+    const sl_vertex *vertices;
     const sl_vertex *from, *to;
     const uint32_t *relation; /* of pairs, or NULL */
     uint32_t n_vertices;

@@ -464,6 +464,11 @@ static const struct sl_option options[] = {
              "the vertices' ids and the names of their classes",
      .change = FREELY, .spread = PATH, .written = true, .common = true,
      .brief = "Write the outputs of all vertices, as .npy or .csv"},
+    {.name = "predict-vertices", .group = "output", .kind = SL_OPTION_STRING, .offset = FIELD(predict_vertices),
+     .argument = "FILE",
+     .help = "The vertices that --predict writes, in ascending order: their numbers, or a mask of all, .csv, .csv.gz "
+             "or .npy, as the lists of the split",
+     .change = FREELY, .spread = PATH},
     {.name = "pairs", .group = "output", .kind = SL_OPTION_STRING, .offset = FIELD(pairs), .argument = "FILE",
      .help = "The pairs of vertices that --predict scores (link only): .csv, .csv.gz or .npy, as the lists of "
              "the split",
@@ -898,9 +903,13 @@ static enum sl_status check_model(const struct sl_settings *s)
 /* What links do not go together with. */
 static enum sl_status check_links(const struct sl_settings *s)
 {
+    SL_FAIL_IF(s->predict_vertices != NULL && s->predict == NULL, SL_EINVAL,
+               "--predict-vertices: expected --predict, too: where to write the rows");
     if (!sl_settings_trains_links(s)) {
         return SL_OK;
     }
+    SL_FAIL_IF(s->predict_vertices != NULL, SL_EINVAL,
+               "--predict-vertices cannot be used with --objective link, whose scores are of --pairs");
     SL_FAIL_IF(s->schedule == SL_SCHEDULE_PIPE, SL_EINVAL,
                "--objective link cannot be used with pipe_gnn, which trains on vertices; use "
                "coop_sage");

@@ -168,7 +168,8 @@ struct sl_settings {
     char *save;
     int save_names; /* enum sl_save_names */
     char *predict;
-    char *pairs; /* of --objective link: the pairs that `predict` scores */
+    char *pairs;            /* of --objective link: the pairs that `predict` scores */
+    char *predict_vertices; /* the vertices whose rows `predict` has; NULL: all */
     char *embed;
     char *checkpoint;
     int resume;        /* enum sl_resume */

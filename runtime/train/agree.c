@@ -159,6 +159,15 @@ static enum sl_status match_pairs(const struct sl_links *pairs)
     return sl_ranks_match_text("--pairs", mine, "give all ranks the same pairs");
 }
 
+/* The same of --predict-vertices. */
+static enum sl_status match_listed(const struct sl_ids *listed)
+{
+    char mine[64];
+    snprintf(mine, sizeof mine, "%u vertices, hash %016" PRIx64, listed->n,
+             listed->n > 0 ? sl_checksum(0, listed->ids, listed->n * sizeof *listed->ids) : 0);
+    return sl_ranks_match_text("--predict-vertices", mine, "give all ranks the same vertices");
+}
+
 enum sl_status sl_ranks_match_data(const struct sl_session *t)
 {
     char label[96];
@@ -170,6 +179,7 @@ enum sl_status sl_ranks_match_data(const struct sl_session *t)
     snprintf(label, sizeof label, "dataset %s, dtype of features", t->name);
     SL_CHECK(sl_ranks_match_text(label, t->identity.feature_dtype, "give all ranks the same file of features"));
     SL_CHECK(match_class_weights(&t->objective));
+    SL_CHECK(match_listed(&t->listed));
     return match_pairs(&t->pairs);
 }
 

@@ -201,7 +201,8 @@ static enum sl_status check_distinct(const struct sl_settings *settings, const s
     for (uint32_t i = 0; i < outputs->n; i++) {
         const char *path = outputs->output[i].path;
         const char *name = outputs->output[i].option->name;
-        bool read = sl_file_same(path, settings->pairs) || sl_file_same(path, settings->class_weights) ||
+        bool read = sl_file_same(path, settings->pairs) || sl_file_same(path, settings->predict_vertices) ||
+                    sl_file_same(path, settings->class_weights) ||
                     (strcmp(name, "save") != 0 && sl_file_same(path, settings->load));
         SL_FAIL_IF(read, SL_EINVAL, "--%s: found '%.200s', which this run reads; expected another file", name, path);
         for (uint32_t j = 0; j < i; j++) {

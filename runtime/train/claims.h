@@ -23,9 +23,9 @@ struct sl_claims {
 /* Check that each file can be written, and claim it. No file stays and no file changes. A folder (--checkpoint,
  * --trace) is claimed only; that of --trace is made. Claims hold on this machine. Without a place for claims, outputs
  * are only checked. Pipes, devices and standard output are not claimed. SL_EIO: an output cannot be written.
- * SL_EINVAL: two outputs are one file. Or an output is the file of --pairs or --class-weights. Or it is that of --load,
- * which only --save and --checkpoint may replace. Or another process has claimed it (message: its id). SL_ENOMEM. On
- * failure *out is empty. */
+ * SL_EINVAL: two outputs are one file. Or an output is the file of --pairs, --predict-vertices or --class-weights. Or
+ * it is that of --load, which only --save and --checkpoint may replace. Or another process has claimed it (message:
+ * its id). SL_ENOMEM. On failure *out is empty. */
 enum sl_status sl_claims_take(const struct sl_settings *settings, struct sl_claims *out);
 
 /* A folder that was made goes again if it is empty. Empty claims are allowed. */

@@ -708,7 +708,7 @@ enum sl_status sl_session_open(struct sl_settings *settings, const struct sl_dat
     }
     SL_TRY(st, sl_ranks_rank0_first(), done);
     SL_TRY(st, find_dataset(t, dataset), done);
-    SL_TRY(st, sl_outputs_read_pairs(t), done);
+    SL_TRY(st, sl_outputs_read_lists(t), done);
     SL_TRY(st, sl_ranks_rank0_done(), done);
     SL_TRY(st, compare_data(t, &checkpoint), done);
     SL_TRY(st, sl_trace_prepare(settings), done);
@@ -753,6 +753,7 @@ void sl_session_close(struct sl_session *t)
     sl_objective_close(&t->objective);
     sl_links_free(&t->pairs);
     sl_links_free(&t->asked);
+    sl_free(t->listed.ids);
     sl_free(t->relation_of);
     sl_free(t->vertex_names);
     sl_transport_close(&t->transport);

@@ -6,7 +6,9 @@
 #include <string.h>
 
 #include "codelets/ends/pairs.h"
+#include "data/csv.h"
 #include "data/links.h"
+#include "data/npy.h"
 #include "runtime/files/rowsout.h"
 #include "runtime/full/evaluate.h"
 #include "runtime/machine/watchdog.h"
@@ -18,6 +20,7 @@
 #include "support/file.h"
 #include "support/memory.h"
 #include "support/minmax.h"
+#include "support/text.h"
 #include "tasks/ranks.h"
 
 enum sl_status sl_outputs_load_model(struct sl_session *t)
@@ -39,7 +42,12 @@ enum sl_status sl_outputs_check_room(const struct sl_session *t)
 {
     const struct sl_settings *s = t->settings;
     const uint64_t n = t->shards.n_vertices;
-    const uint64_t n_scores = s->pairs != NULL ? t->pairs.n : n * t->shards.n_outputs;
+    uint64_t n_scores = n * t->shards.n_outputs;
+    if (s->pairs != NULL) {
+        n_scores = t->pairs.n;
+    } else if (t->listed.n > 0) {
+        n_scores = (uint64_t)t->listed.n * t->shards.n_outputs;
+    }
     const uint64_t digits =
         sl_settings_predicts_csv(s) ? 4 : 1; /* a number in text takes up to as many times the bytes */
     const struct sl_claims_file files[] = {
@@ -205,8 +213,22 @@ static enum sl_status place_pairs(struct sl_session *t)
     return sl_links_place(&split, t->settings->pairs, &t->pairs);
 }
 
-enum sl_status sl_outputs_read_pairs(struct sl_session *t)
+static enum sl_status read_listed(const char *path, uint32_t n_vertices, struct sl_ids *out)
 {
+    if (sl_text_ends_in(path, ".npy")) {
+        SL_CHECK(sl_npy_read_ids(path, "vertices", n_vertices, out));
+    } else {
+        SL_CHECK(sl_csv_read_ids(path, n_vertices, out));
+    }
+    SL_FAIL_IF(out->n == 0, SL_EFILE, "--predict-vertices %.300s: expected vertices, found none", path);
+    return SL_OK;
+}
+
+enum sl_status sl_outputs_read_lists(struct sl_session *t)
+{
+    if (t->settings->predict_vertices != NULL) {
+        SL_CHECK(read_listed(t->settings->predict_vertices, t->dataset->graph.n_vertices, &t->listed));
+    }
     if (t->settings->pairs == NULL) {
         return SL_OK;
     }
@@ -298,6 +320,32 @@ static enum sl_status write_pairs(struct sl_session *t, struct sl_chosen *ends)
     return sl_ranks_barrier(); /* the disk may take long */
 }
 
+struct listed_rows {
+    const struct sl_session *t;
+    const struct sl_chosen *chosen;
+};
+
+static const sl_real *listed_row(void *context, uint64_t i)
+{
+    const struct listed_rows *rows = context;
+    const sl_vertex id = rows->t->partition.new_ids[rows->t->listed.ids[i]];
+    return rows->chosen->rows + (size_t)rows->chosen->row_of[id] * rows->chosen->n_columns;
+}
+
+/* Rank 0 writes the outputs of --predict-vertices. */
+static enum sl_status write_listed(const struct sl_session *t, struct sl_chosen *chosen)
+{
+    struct sl_csvout form = form_of(t);
+    struct listed_rows rows = {t, chosen};
+    form.vertices = t->listed.ids;
+    SL_CHECK(gather(chosen));
+    if (sl_rank() == 0) {
+        SL_CHECK(sl_rows_write(t->settings->predict, sl_settings_predicts_csv(t->settings) ? &form : NULL, t->listed.n,
+                               chosen->n_columns, listed_row, &rows));
+    }
+    return sl_ranks_barrier(); /* the disk may take long */
+}
+
 /* Rank 0's options decide. */
 struct wanted_files {
     bool predict, embed;
@@ -312,11 +360,14 @@ static enum sl_status write_inference(struct sl_session *t, struct wanted_files 
     const bool links = sl_settings_trains_links(s);
     SL_FREED sl_real *outputs = NULL;
     SL_FREED sl_real *hidden = NULL;
-    SL_OWNED(sl_chosen_close) struct sl_chosen ends = {0};
+    SL_OWNED(sl_chosen_close) struct sl_chosen chosen = {0};
     struct sl_inference wanted = {0};
     if (files.predict && links) {
-        SL_CHECK(sl_outputs_choose_ends(t, &t->pairs, &ends));
-        wanted.chosen_scores = &ends;
+        SL_CHECK(sl_outputs_choose_ends(t, &t->pairs, &chosen));
+        wanted.chosen_scores = &chosen;
+    } else if (files.predict && t->listed.n > 0) {
+        SL_CHECK(sl_outputs_choose(t, n_outputs, t->listed.n, t->listed.ids, &chosen));
+        wanted.chosen_scores = &chosen;
     } else if (files.predict) {
         SL_CHECK(sl_alloc(n * n_outputs, sizeof *outputs, "outputs", &outputs));
     }
@@ -329,7 +380,9 @@ static enum sl_status write_inference(struct sl_session *t, struct wanted_files 
     SL_CHECK(sl_evaluate(&t->run, &t->shards, &t->model, &wanted, NULL));
     sl_watchdog_suspend(true);
     if (files.predict && links) {
-        SL_CHECK(write_pairs(t, &ends));
+        SL_CHECK(write_pairs(t, &chosen));
+    } else if (files.predict && t->listed.n > 0) {
+        SL_CHECK(write_listed(t, &chosen));
     } else if (files.predict) {
         SL_CHECK(write_rows(t, s->predict, sl_settings_predicts_csv(s) ? &form : NULL, n_outputs, outputs));
     }

@@ -77,6 +77,7 @@ struct sl_session {
     struct sl_objective objective;
     struct sl_links pairs; /* of --pairs, dataset ids */
     struct sl_links asked; /* the same as in the file, for --predict FILE.csv */
+    struct sl_ids listed;  /* of --predict-vertices, dataset ids; n 0: all */
     struct sl_shards shards;
     struct sl_halo halo; /* with several ranks */
     /* The model for scores and files. With several replicas: their average at the last evaluation. */
@@ -151,8 +152,8 @@ void sl_kept_close(void);
 
 /* ---- outputs.c: --save, --predict, --embed, and the initial weights of --load ---- */
 
-/* Read --pairs into the session, if given. The dataset is there. SL_EFILE, SL_EIO, SL_ENOMEM. */
-enum sl_status sl_outputs_read_pairs(struct sl_session *session);
+/* Read --pairs and --predict-vertices into the session, if given. The dataset is there. SL_EFILE, SL_EIO, SL_ENOMEM. */
+enum sl_status sl_outputs_read_lists(struct sl_session *session);
 
 /* At the end of training: set the model to the model of the best evaluation. Without an evaluation the model does
  * not change; several replicas are averaged. SL_ESTARPU, SL_ENOMEM. */

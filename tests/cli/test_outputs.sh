@@ -105,6 +105,33 @@ rm -rf ./*
 refuse "--embed: found 'e.csv', expected a name that ends in .npy" "${run[@]}" --epochs 1 --embed e.csv
 expect_nothing 'embeddings of another ending'
 
+# ---- some vertices ----
+
+"${run[@]}" --epochs 1 --pes 2 --batch-size 25 --predict all.csv && grep -E '^(id|3|17|250),' all.csv >wanted || complain 'no predictions'
+printf '%s\n' 250 3 17 >some.csv
+awk 'BEGIN { for (v = 0; v < 300; v++) print (v == 3 || v == 17 || v == 250) }' | gzip >mask.csv.gz
+for list in some.csv mask.csv.gz; do
+    "${run[@]}" --epochs 1 --pes 2 --batch-size 25 --predict few.csv --predict-vertices $list 2>../stderr && cmp -s few.csv wanted ||
+        complain "--predict-vertices $list: $(cat few.csv ../stderr)"
+done
+"${run[@]}" --epochs 1 --predict all.npy && "${run[@]}" --epochs 1 --predict few.npy --embed all-e.npy --predict-vertices some.csv || complain 'no rows'
+for row in 0:3 1:17 2:250; do # of three floats, behind a header of 128 bytes
+    cmp -s -n 12 -i $((128 + 12 * ${row%:*})):$((128 + 12 * ${row#*:})) few.npy all.npy || complain "--predict-vertices: row $row"
+done
+[[ $(stat -c %s few.npy) -eq $((128 + 36)) ]] || complain "--predict-vertices: $(stat -c %s few.npy) bytes"
+"$pipe_gnn" --dataset ../d --cache none --layers 2 --hidden 8 --epochs 1 --cpus 1 --quiet --model gcn --predict few.csv --predict-vertices some.csv &&
+    [[ $(cut -d, -f1 few.csv | xargs) == 'id 3 17 250' ]] || complain "pipe_gnn: $(cat few.csv)"
+rm few.csv
+for bad in '300:expected .*below 300' '3 17 3:3 .*twice|comes' ':found none' 'a:expected'; do
+    printf '%s\n' ${bad%%:*} | grep . >list.csv
+    refuse "${bad#*:}" "${run[@]}" --epochs 1 --predict few.csv --predict-vertices list.csv
+done
+refuse '--predict-vertices: expected --predict, too' "${run[@]}" --epochs 1 --predict-vertices some.csv
+refuse 'which this run reads' "${run[@]}" --epochs 1 --predict some.csv --predict-vertices some.csv
+refuse 'link' "${run[@]}" --epochs 1 --predict few.csv --predict-vertices some.csv --objective link
+[[ ! -e few.csv ]] || complain 'a run that was refused left predictions'
+rm -f ./*
+
 # ---- other targets ----
 
 "${run[@]}" --epochs 1 --metrics /dev/null --save /dev/null --predict /dev/null --embed /dev/null 2>../stderr || complain "/dev/null: $(cat ../stderr)"

@@ -73,6 +73,7 @@ make_numbers numbers 3 numbers
 make_numbers labels 6 labels
 make_typed
 make_links links 400 1200 150 150 200 200
+seq 1 7 700 >some.csv
 awk 'BEGIN { for (i = 0; i < 301; i++) print (i * 7) % 400 "," (i * i) % 400 }' >links.pairs
 make_links triples 400 1200 150 150 0 0 3
 awk 'BEGIN { for (i = 0; i < 301; i++) print (i * 7) % 400 "," i % 3 "," (i * i) % 400 }' >triples.pairs
@@ -141,7 +142,7 @@ for precision in float bf16; do
     alike dense --precision $precision
     alike dense --precision $precision --norm layer --residual --input-dropout 0.2
     alike sparse --precision $precision --input-dropout 0.3
-    alike dense --precision $precision --model gcn --sampler labor
+    alike dense --precision $precision --model gcn --sampler labor --predict-vertices some.csv
     alike sparse --precision $precision --model gin
     alike dense --precision $precision --model gat --heads 4
     alike dense --precision $precision --model gatv2 --heads 4 --skip
