@@ -343,9 +343,10 @@ SL_API bool sl_session_traced(const struct sl_session *session);
  * options of the model and with `epochs` 0, and give it the arrays with sl_session_set_weights. */
 
 /* Run exact inference on all vertices: every in-neighbour, no sampling. Outputs may be NULL: without any, only the
- * vertices that the scores need are computed. Rows are in the order of the dataset's vertex ids, row-major. logits:
- * n_vertices x n_outputs, the outputs of the last layer: scores of classes or labels before softmax or sigmoid, or
- * numbers. embeddings: n_vertices x n_hidden, the last hidden layer; with the objective link, the outputs.
+ * vertices that the scores need are computed. Rows are in the order of the dataset's vertex ids, row-major. logits
+ * [n_vertices x n_outputs] are the outputs of the last layer. They are scores of classes or labels before softmax or
+ * sigmoid, or numbers. embeddings [n_vertices x n_hidden] are the last hidden layer. With the objective link they are
+ * the outputs.
  * SL_ENOTSUP: a run of several processes. SL_ENOMEM. Otherwise the status of a failed task, of this call or of
  * training. */
 SL_API enum sl_status sl_session_evaluate(struct sl_session *session, struct sl_scores *scores, float *logits,

@@ -24,8 +24,8 @@
  *     backward, k = c / D               GW[f, c] = GV[k, f] src[c],  GSRC[c] = sum_f GV[k, f] W[f, c]
  *
  *   spread (features of edges in messages, attend.h): OUT [RKF x H] of W [F x RH] has a row for each relation, head and
- *   row of W: the head's columns of the row, and zeros. So the product of a row of OUT's height, F columns for each
- *   relation and head, with OUT multiplies each by the head's columns of its relation's matrix
+ *   row of W. It has the head's columns of the row, and zeros. A row s [RKF] has F numbers for each relation and head.
+ *   In s OUT each head's numbers are multiplied by the head's columns of W_r, and relations are added up
  *     backward, k = c / D               GW[f, r H + c] += GOUT[(r K + k) F + f, c]
  *
  *   encoded (features of edges that are added to rows): OUT_r = E_r W_r for each of R relations. E [RF x N] and OUT

@@ -59,11 +59,14 @@ struct item {
     uint32_t row, relation, head;
 };
 
-/* A term: the head's columns of a row (NULL: nothing to add), its weight, the weight times the slope, the factor of
- * that in sums.b, the weight of its edge, and what the edge's features add to da. */
+/* A term of a sum. */
 struct term {
-    const void *columns;
-    sl_real weight, steep, c, edge, also;
+    const void *columns; /* of the head, in a row; NULL: nothing to add */
+    sl_real weight;
+    sl_real steep; /* the weight times the slope */
+    sl_real c;     /* the factor of steep in sums.b */
+    sl_real edge;  /* the weight of the edge */
+    sl_real also;  /* what the edge's features add to da */
 };
 
 /* A term with the weight of edge e. weights NULL: 1. */

@@ -23,16 +23,16 @@ struct sl_chosen; /* runtime/objective/collect.h */
 
 /* The caller's room for rows. NULL: not wanted. */
 struct sl_inference {
-    /* Of these vertices, in ascending order of ids. scores [n x n_outputs]: outputs of the last layer. hidden [n x
-     * hidden units]: the rows that the model's last layer reads. The outputs of links are such rows: the decoder is the
-     * last layer. A model with one layer has no hidden rows. */
+    /* Of all vertices that this rank evaluates, in ascending order of ids. scores [n x n_outputs] are outputs of the
+     * last layer. hidden [n x hidden units] are the rows that the last layer reads. The outputs of links are such rows:
+     * the decoder is the last layer. A model with one layer has no hidden rows. */
     sl_real *scores, *hidden;
     /* Of chosen vertices, the same ones; sl_chosen_number has made the room. */
     struct sl_chosen *chosen_scores, *chosen_hidden;
 };
 
-/* Run the model on all vertices and score it. If only scores, or only rows of chosen vertices, are wanted, a single
- * rank without GPUs runs it on the vertices that these need (runtime/full/needed.h), with the same bits. Collective:
+/* Run the model on all vertices and score it. A single rank without GPUs runs fewer vertices if only scores are wanted,
+ * or only rows of chosen vertices: those that are needed (runtime/full/needed.h). The bits are the same. Collective:
  * with several ranks each has the same parameters and runs its own parts, and each gets the scores. Reads the
  * parameters as earlier submitted tasks leave them. Waits for its own tasks. Seconds of work count in the time
  * category SL_STAGE_EVALUATE.

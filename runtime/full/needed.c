@@ -288,8 +288,8 @@ static double count_level(const struct sl_needed *needed, uint32_t hops, bool al
     return n;
 }
 
-/* Bytes of the rows of the layer that has most: its input, projected rows and output. all: of an evaluation of all
- * vertices, whose first layer reads features where they lie, if it can. */
+/* Bytes of the largest layer's rows: input, projected rows and output. all: of all vertices. Then the first layer reads
+ * features where they lie, if it can. */
 static double most_rows(const struct sl_needed *needed, const struct sl_model *model, bool all)
 {
     const uint32_t last = model->layer[model->n_vertex_layers - 1].level;

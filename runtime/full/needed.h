@@ -27,8 +27,8 @@ struct sl_needed {
     struct sl_partition partition;
     uint32_t n_hops;  /* of numbered vertices */
     uint32_t *n_rows; /* [n_parts x (n_hops + 1)]: vertices of a part within 0, 1, .. hops. NULL: empty */
-    /* By part, if the first layer sums features where they lie: its lists, whose sources are ids in `all`, and the ids
-     * of the part's rows. NULL: the first layer reads the lists of the shards. */
+    /* If the first layer sums features where they lie: its lists by part, with sources that are ids in `all`. ids: of
+     * each part's rows. NULL: the first layer reads the lists of the shards. */
     struct sl_part_handles *first_lists;
     starpu_data_handle_t *ids;
     struct sl_graph first_graph;

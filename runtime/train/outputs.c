@@ -246,7 +246,7 @@ static const sl_real *score_of(void *context, uint64_t pair)
     return (const sl_real *)context + pair;
 }
 
-static enum sl_status number(const struct sl_session *t, struct sl_chosen *chosen)
+static enum sl_status number_chosen(const struct sl_session *t, struct sl_chosen *chosen)
 {
     const struct sl_evaluated here = sl_evaluated_here(&t->shards);
     return sl_chosen_number(chosen, t->shards.n_vertices, here.first, here.first + here.n);
@@ -259,7 +259,7 @@ enum sl_status sl_outputs_choose(const struct sl_session *t, uint32_t n_columns,
     for (uint32_t i = 0; i < n; i++) {
         sl_chosen_add(out, t->partition.new_ids[vertices[i]]);
     }
-    return number(t, out);
+    return number_chosen(t, out);
 }
 
 enum sl_status sl_outputs_choose_ends(const struct sl_session *t, const struct sl_links *pairs, struct sl_chosen *out)
@@ -269,10 +269,10 @@ enum sl_status sl_outputs_choose_ends(const struct sl_session *t, const struct s
         sl_chosen_add(out, t->partition.new_ids[pairs->from[i]]);
         sl_chosen_add(out, t->partition.new_ids[pairs->to[i]]);
     }
-    return number(t, out);
+    return number_chosen(t, out);
 }
 
-static enum sl_status gather(struct sl_chosen *chosen)
+static enum sl_status gather_chosen(struct sl_chosen *chosen)
 {
     sl_watchdog_suspend(false);
     enum sl_status st = sl_chosen_gather(chosen);
@@ -285,7 +285,7 @@ enum sl_status sl_outputs_score_pairs(struct sl_session *t, const struct sl_link
 {
     const sl_vertex *new_ids = t->partition.new_ids;
     double scores[SL_CHOSEN_TILE];
-    SL_CHECK(gather(ends));
+    SL_CHECK(gather_chosen(ends));
     if (sl_rank() > 0) {
         return SL_OK;
     }
@@ -338,7 +338,7 @@ static enum sl_status write_listed(const struct sl_session *t, struct sl_chosen 
     struct sl_csvout form = form_of(t);
     struct listed_rows rows = {t, chosen};
     form.vertices = t->listed.ids;
-    SL_CHECK(gather(chosen));
+    SL_CHECK(gather_chosen(chosen));
     if (sl_rank() == 0) {
         SL_CHECK(sl_rows_write(t->settings->predict, sl_settings_predicts_csv(t->settings) ? &form : NULL, t->listed.n,
                                chosen->n_columns, listed_row, &rows));
