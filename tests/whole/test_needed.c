@@ -1,4 +1,3 @@
-/* gpu */
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
