@@ -179,7 +179,7 @@ enum sl_status __wrap_sl_step_sizes(struct sl_steps *s, uint64_t step, struct sl
         probe.shape.edges[hop] += sizes_out->edges[hop];
     }
     if (s->shards->is_sparse) {
-        probe.shape.n_nonzeros += sizes_out->feature_bytes / (sizeof(float) + sizeof(uint32_t));
+        probe.shape.n_nonzeros += sizes_out->bytes.features / (sizeof(float) + sizeof(uint32_t));
     }
     count_references(s, &probe.shape);
     return SL_OK;
