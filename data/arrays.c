@@ -660,8 +660,7 @@ static enum sl_status fill(struct sl_arrays *a, uint32_t **destinations, struct 
     return draw_split(a, out);
 }
 
-/* The members that the caller's struct has; the other members are absent. */
-static enum sl_status copy_arrays(const struct sl_arrays *from, struct sl_arrays *out)
+enum sl_status sl_arrays_copy(const struct sl_arrays *from, struct sl_arrays *out)
 {
     const size_t least = offsetof(struct sl_arrays, targets) + sizeof from->targets; /* the struct's first form */
     SL_FAIL_IF(from->size < least || from->size > sizeof *from, SL_EINVAL,
@@ -684,7 +683,7 @@ enum sl_status sl_dataset_new(const struct sl_arrays *arrays, struct sl_dataset 
     SL_FREED float *widened = NULL;
     SL_FREED uint32_t *destinations = NULL;
     *out = NULL;
-    SL_CHECK(copy_arrays(arrays, &copy));
+    SL_CHECK(sl_arrays_copy(arrays, &copy));
     SL_CHECK(widen_features(&copy, &widened));
     SL_CHECK(sl_alloc_zero(1, sizeof *dataset, "a dataset", &dataset));
     SL_CHECK(fill(&copy, &destinations, dataset));

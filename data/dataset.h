@@ -91,6 +91,11 @@ struct sl_dataset {
  * empty. */
 enum sl_status sl_dataset_copy_facts(const struct sl_dataset *dataset, struct sl_dataset *out);
 
+struct sl_arrays; /* data/arrays.h */
+
+/* Copy the members that the caller's struct has; the other members are absent. SL_EINVAL: no size of this struct. */
+enum sl_status sl_arrays_copy(const struct sl_arrays *from, struct sl_arrays *out);
+
 /* A number that no other dataset of this process has. Thread safe. */
 uint64_t sl_dataset_serial(void);
 

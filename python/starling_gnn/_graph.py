@@ -253,6 +253,31 @@ class Graph:
         """The numbers of the vertices that a call is for: numbers, ids or a mask."""
         return _arrays.members(self._numbers(vertices, "vertices"), "vertices", self.n_vertices)
 
+    def _added(self, x: Any, edge_index: Any, edge_weight: Any, edge_type: Any, edge_attr: Any, directed: bool) -> Any:
+        """New vertices beside the graph's, as the library reads them, and the arrays that it borrows."""
+        features = _arrays.Features(x)
+        n = self.n_vertices + features.shape[0]
+        right = not _arrays.is_sparse(edge_index)
+        expect(right, "edge_index", "a sparse matrix", f"(2, E), where new vertices are {self.n_vertices} .. {n - 1}")
+        sources, destinations, weights = _edges(edge_index, edge_weight, n)
+        typed = _arrays.Relations(edge_type, None, len(sources))
+        if edge_attr is not None:
+            edge_attr = _arrays.of_edges(edge_attr, "edge_attr", len(sources), True)
+        pointers = dict(sources=sources, destinations=destinations, edge_weights=weights, edge_features=edge_attr)
+        arrays = Arrays(
+            name=b"new vertices",
+            n_vertices=features.shape[0],
+            n_edges=len(sources),
+            directed=directed,
+            n_features=features.shape[1],
+            **features.members,
+            n_edge_features=0 if edge_attr is None else edge_attr.shape[1],
+            **{name: _arrays.address(array) for name, array in pointers.items()},
+            edge_relations=_arrays.address(typed.of_edges),
+            n_relations=0 if edge_type is None else self.n_relations // (1 if directed else 2),
+        )
+        return arrays, (features, pointers, typed)
+
     def _dataset(self, model: Model | None = None) -> Any:
         """The library's dataset. A graph of files opens it when it is first asked for, as the model reads files."""
         if self._source is None:

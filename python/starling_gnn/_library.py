@@ -231,6 +231,7 @@ _FUNCTIONS = {
     "void_p void_p void_p": "model_evaluate model_open_dataset model_set sampler_open session_open settings_set",
     "void_p void_p void_p void_p": "model_score_links session_evaluate",
     "void_p void_p uint32 void_p void_p": "model_embed model_predict",
+    "void_p void_p void_p void_p void_p": "model_predict_new",
     "void_p char_p char_p size_t": "model_get settings_get",
     "void_p uint32 void_p": "settings_list",
     "void_p uint32 void_p void_p": "dataset_features dataset_split dataset_targets session_set_weights",

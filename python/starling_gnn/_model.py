@@ -112,9 +112,13 @@ class Model:
 
     def _graph(self, value: GraphLike) -> Graph:
         """A Graph of what a call takes. Edges of PyG and DGL get reverse ones if the edges of training got them."""
+        return as_graph(value, directed=self._directed())
+
+    def _directed(self) -> bool:
+        """Whether the edges of training got no reverse ones, or the file does not say."""
         text = C.create_string_buffer(8)
         check(lib.sl_model_get(self._handle, b"directed", text, len(text)))
-        return as_graph(value, directed=text.value == b"yes" or not self._says_all)
+        return text.value == b"yes" or not self._says_all
 
     def _ask(self, graph: GraphLike, question: Callable[[Graph, Any], T]) -> T:
         """question(graph, dataset) in a thread of the library, after other sessions are closed."""
@@ -151,6 +155,38 @@ class Model:
         A model of links gives its outputs. vertices: as for predict. InvalidArgumentError: the model has one layer.
         """
         return self._rows(lib.sl_model_embed, self.n_embeddings, graph, vertices)
+
+    def predict_new(
+        self,
+        graph: GraphLike,
+        x: Any,
+        edge_index: Any,
+        *,
+        edge_weight: Any = None,
+        edge_type: Any = None,
+        edge_attr: Any = None,
+        embeddings: bool = False,
+    ) -> Floats:
+        """Scores of new vertices beside a graph, float32 (n, K): those that predict() gives in a graph of all of them.
+
+        The graph does not change, and is not loaded again. Only the neighbourhoods of the new vertices are computed.
+
+        x: features (n, F), as the graph has them. edge_index: array (2, E) of edges with at least one new end; the
+        graph's vertices are 0 .. N-1, the new ones N .. N+n-1. Reverse edges are added if those of training were.
+        edge_weight (E,), edge_type (E,) of numbers, edge_attr (E, D): as the graph has them. embeddings: the rows of
+        embeddings() instead. InvalidArgumentError: an array does not fit the graph or the model.
+        """
+
+        def question(used: Graph, dataset: Any) -> Floats:
+            added, borrowed = used._added(x, edge_index, edge_weight, edge_type, edge_attr, self._directed())
+            rows = np.empty((added.n_vertices, self.n_embeddings if embeddings else self.n_outputs), np.float32)
+            if len(rows):
+                wanted = (None, rows.ctypes.data) if embeddings else (rows.ctypes.data, None)
+                check(lib.sl_model_predict_new(self._handle, dataset, C.byref(added), *wanted))
+            del borrowed
+            return rows
+
+        return self._ask(graph, question)
 
     def evaluate(self, graph: GraphLike) -> Record:
         """Loss and scores of a graph's validation and test vertices or links: valid_NAME, test_NAME; nan without."""
@@ -316,6 +352,10 @@ class Run:
         if graph is not None and graph is not self.graph:  # whose split train() may have drawn
             return self.model.evaluate(graph)
         return self._ask(lambda session: session.evaluate())
+
+    def predict_new(self, x: Any, edge_index: Any, graph: GraphLike | None = None, **keywords: Any) -> Floats:
+        """Scores of new vertices beside a graph, float32 (n, K), as Model.predict_new."""
+        return self.model.predict_new(self.graph if graph is None else graph, x, edge_index, **keywords)
 
     def predict_links(self, pairs: Any, graph: GraphLike | None = None) -> Floats:
         """Scores of pairs of vertices, float32 (L,), as Model.predict_links."""

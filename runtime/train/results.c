@@ -65,12 +65,12 @@ static enum sl_status check_alone(void)
     return SL_OK;
 }
 
-/* Run the current model (sl_evaluate). The time does not count for an epoch. */
-static enum sl_status infer(struct sl_session *t, const struct sl_inference *wanted, struct sl_scores *scores_out)
+enum sl_status sl_session_infer(struct sl_session *t, const struct sl_shards *shards, const struct sl_inference *wanted,
+                                struct sl_scores *scores_out)
 {
     sl_pool_trim();
     SL_CHECK(sl_session_current_model(t));
-    SL_CHECK(sl_evaluate(&t->run, &t->shards, &t->model, wanted, scores_out));
+    SL_CHECK(sl_evaluate(&t->run, shards, &t->model, wanted, scores_out));
     sl_pool_trim();
     starpu_task_wait_for_all();
     sl_run_log_reset(&t->run);
@@ -93,7 +93,7 @@ enum sl_status sl_session_evaluate(struct sl_session *t, struct sl_scores *score
     if (embeddings != NULL && sizes.n_hidden > 0) {
         SL_CHECK(sl_alloc((size_t)sizes.n_vertices * sizes.n_hidden, sizeof *hidden, "embeddings", &hidden));
     }
-    SL_CHECK(infer(t, &(struct sl_inference){.scores = outputs, .hidden = hidden}, &found));
+    SL_CHECK(sl_session_infer(t, &t->shards, &(struct sl_inference){.scores = outputs, .hidden = hidden}, &found));
     if (outputs != NULL) {
         copy_rows(t, outputs, sizes.n_outputs, logits);
     }
@@ -119,7 +119,7 @@ enum sl_status sl_session_rows(struct sl_session *t, bool hidden, uint32_t n, co
     } else {
         wanted.chosen_scores = &chosen;
     }
-    SL_CHECK(infer(t, &wanted, NULL));
+    SL_CHECK(sl_session_infer(t, &t->shards, &wanted, NULL));
     for (uint32_t i = 0; i < n; i++) {
         const sl_real *row = chosen.rows + (size_t)chosen.row_of[t->partition.new_ids[vertices[i]]] * n_columns;
         for (uint32_t c = 0; c < n_columns; c++) {
@@ -180,7 +180,7 @@ enum sl_status sl_session_score_links(struct sl_session *t, const struct sl_arra
     SL_CHECK(take_pairs(t, pairs, &links));
     relations = links.relation;
     SL_CHECK(sl_outputs_choose_ends(t, &links, &ends));
-    SL_CHECK(infer(t, &(struct sl_inference){.chosen_scores = &ends}, NULL));
+    SL_CHECK(sl_session_infer(t, &t->shards, &(struct sl_inference){.chosen_scores = &ends}, NULL));
     SL_CHECK(sl_alloc(pairs->n, sizeof *values, "scores of pairs", &values));
     SL_CHECK(sl_outputs_score_pairs(t, &links, &ends, values));
     for (uint32_t i = 0; i < pairs->n; i++) {

@@ -186,6 +186,17 @@ enum sl_status sl_outputs_choose_ends(const struct sl_session *session, const st
 enum sl_status sl_outputs_score_pairs(struct sl_session *session, const struct sl_links *pairs, struct sl_chosen *ends,
                                       sl_real *out);
 
+struct sl_inference; /* runtime/full/evaluate.h */
+
+/* Run the current model on shards, the session's or others (sl_evaluate). The time does not count for an epoch. */
+enum sl_status sl_session_infer(struct sl_session *session, const struct sl_shards *shards,
+                                const struct sl_inference *wanted, struct sl_scores *scores_out);
+
+/* Outputs and hidden rows of new vertices beside the session's graph (sl_model_predict_new). NULL: not wanted.
+ * relation_names: of the dataset's relations, for arrays without names. */
+enum sl_status sl_session_rows_of_new(struct sl_session *session, const struct sl_arrays *arrays,
+                                      const char *relation_names, float *logits, float *embeddings);
+
 /* Rows of n vertices, dataset ids, in their order: outputs or, if `hidden`, hidden rows, [n x n_columns]. As
  * sl_session_evaluate. */
 enum sl_status sl_session_rows(struct sl_session *session, bool hidden, uint32_t n, const sl_vertex *vertices,

@@ -227,6 +227,10 @@ enum sl_status sl_model_get(const struct sl_trained *model, const char *name, ch
 
 /* ---- answers ---- */
 
+#define NO_SCORES                                                                                                      \
+    "predict: found a model of links, expected one of vertices; score pairs of vertices, or take embeddings"
+#define NO_EMBEDDINGS "embeddings: found a model of one layer, expected at least 2 layers"
+
 static enum sl_status check_vertices(uint32_t n, const uint32_t *vertices)
 {
     const uint32_t n_all = kept.sizes.n_vertices;
@@ -254,9 +258,7 @@ enum sl_status sl_model_predict(struct sl_trained *model, const struct sl_datase
                                 const uint32_t *vertices, float *logits)
 {
     SL_IN_C_LOCALE;
-    SL_FAIL_IF(sl_settings_trains_links(model->settings), SL_EINVAL,
-               "predict: found a model of links, expected one of vertices; score pairs of vertices, "
-               "or take embeddings");
+    SL_FAIL_IF(sl_settings_trains_links(model->settings), SL_EINVAL, NO_SCORES);
     SL_CHECK(find_session(model, dataset));
     return take_rows(false, n, vertices, logits);
 }
@@ -266,9 +268,18 @@ enum sl_status sl_model_embed(struct sl_trained *model, const struct sl_dataset 
 {
     SL_IN_C_LOCALE;
     SL_CHECK(find_session(model, dataset));
-    SL_FAIL_IF(kept.sizes.n_hidden == 0, SL_EINVAL,
-               "embeddings: found a model of one layer, expected at least 2 layers");
+    SL_FAIL_IF(kept.sizes.n_hidden == 0, SL_EINVAL, NO_EMBEDDINGS);
     return take_rows(true, n, vertices, embeddings);
+}
+
+enum sl_status sl_model_predict_new(struct sl_trained *model, const struct sl_dataset *dataset,
+                                    const struct sl_arrays *added, float *logits, float *embeddings)
+{
+    SL_IN_C_LOCALE;
+    SL_FAIL_IF(logits != NULL && sl_settings_trains_links(model->settings), SL_EINVAL, NO_SCORES);
+    SL_CHECK(find_session(model, dataset));
+    SL_FAIL_IF(embeddings != NULL && kept.sizes.n_hidden == 0, SL_EINVAL, NO_EMBEDDINGS);
+    return sl_session_rows_of_new(sl_kept_session(), added, dataset->relations, logits, embeddings);
 }
 
 enum sl_status sl_model_evaluate(struct sl_trained *model, const struct sl_dataset *dataset, struct sl_scores *scores)

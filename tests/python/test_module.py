@@ -2050,6 +2050,54 @@ class Models(Folder):
         self.assertIsNone(numbers.classes)
         self.assertEqual(list(numbers.predict_table()), ["id", "number0"])
 
+    def test_new_vertices(self):
+        """Scores of new vertices are those of a graph of all vertices."""
+        edges, x, _, _ = arrays()
+        old = N - 7
+        given = (edges < old).all(axis=0)
+        weights = np.linspace(0.5, 2, len(edges.T))
+        kinds = np.arange(len(edges.T)) % 3
+        rows = np.stack([np.sin(kinds), weights], axis=1)
+        for options in (
+            {},
+            {"edge_weights": "factor"},
+            {"model": "rgcn", "edge_features": "add"},
+            {"directed": True, "normalize_features": "column"},
+        ):
+            directed = options.pop("directed", False)
+            parts = {"edge_weight": weights} if "edge_weights" in options else {}
+            if "model" in options:
+                parts = {"edge_type": kinds, "edge_attr": rows}
+            of_old = {name: part[given] for name, part in parts.items()}
+            of_new = {name: part[~given] for name, part in parts.items()}
+            known = {"train": np.arange(40), "valid": None, "test": None, "y": arrays()[2][:old]}
+            loaded = graph(edge_index=edges[:, given], x=x[:old], directed=directed, **known, **of_old)
+            known = {"train": None, "valid": None, "test": None, "y": None}
+            whole = graph(directed=directed, **known, **parts)
+            run = sl.train(loaded, **{**SMALL, "sync": "allreduce", **options})
+            expected, hidden = run.predict(whole)[old:], run.embeddings(whole)[old:]
+            found = run.predict_new(x[old:], edges[:, ~given], **of_new)
+            np.testing.assert_array_equal(found, expected)
+            found = run.model.predict_new(loaded, x[old:], edges[:, ~given], embeddings=True, **of_new)
+            np.testing.assert_array_equal(found, hidden)
+            lone = run.predict_new(x[:1], np.empty((2, 0), int))
+            self.assertEqual(lone.shape, (1, K))
+        self.assertEqual(run.predict_new(np.empty((0, F)), np.empty((2, 0), int)).shape, (0, K))
+        with self.assertRaisesRegex(sl.InvalidArgumentError, "edge 0 is 1 -> 2, both of the graph"):
+            run.predict_new(x[:1], [[1], [2]])
+        with self.assertRaisesRegex(ValueError, f"edge_index.*{old + 1}"):
+            run.predict_new(x[:1], [[1], [old + 1]])
+        with self.assertRaisesRegex(sl.InvalidArgumentError, "features: found 3 columns"):
+            run.predict_new(x[:1, :3], [[1], [old]])
+        with self.assertRaisesRegex(ValueError, "edge_index: found a sparse matrix"):
+            import scipy.sparse
+
+            run.predict_new(x[:1], scipy.sparse.identity(N))
+        degrees = sl.load("arxiv-synthetic", features="degree")
+        model = sl.train(degrees, layers=1, epochs=1, cpus=2).model
+        with self.assertRaisesRegex(sl.InvalidArgumentError, "features degree, which new edges change"):
+            model.predict_new(degrees, [[1.0]], [[0], [degrees.n_vertices]])
+
     def test_files(self):
         """Ids of the vertices and names of the classes of files, and what a model of them answers."""
         edges, x, y, sets = arrays()
