@@ -30,6 +30,7 @@ enum sl_purpose {
     SL_FOR_FEATURES = 9,       /* --features random: draw = column */
     SL_FOR_NEGATIVES = 10,     /* of links: step = epoch, vertex = link; codelets/sampling/link_seeds.h */
     SL_FOR_SCORES = 11,        /* negatives for scores: vertex = link */
+    SL_FOR_EVALUATION = 13,    /* in-neighbours of --score-fanout: vertex; draw = number of the pick / 4 */
     SL_FOR_SPLIT = 12          /* random splits: vertices, step = 0; links, step = 1 + relation, the two ends */
 };
 

@@ -201,6 +201,7 @@ struct sl_full_sources {
     const struct sl_vertex_factors *weights; /* NULL: the mean */
     starpu_data_handle_t edge_weights;       /* of the part: float, as `sources`; NULL: 1 */
     starpu_data_handle_t edge_relations;     /* the same: uint16, of sums by relation */
+    starpu_data_handle_t edge_rows;          /* the same: uint32, rows of features, of attention that reads them */
     struct sl_full_columns columns;
 };
 

@@ -102,10 +102,20 @@ static bool reads_table(const struct sl_layer_pass *lp)
     return lp->i == 0 && full_of(lp)->table != NULL;
 }
 
+/* The lists of the needed vertices; NULL: all vertices are evaluated. */
+static const struct sl_needed_lists *needed_lists(const struct sl_layer_pass *lp)
+{
+    const struct sl_model *model = lp->pass->model;
+    const struct sl_needed *needed = full_of(lp)->needed;
+    const uint32_t last = model->layer[model->n_vertex_layers - 1].level;
+    return needed != NULL ? sl_needed_lists_of(needed, lp->level - last) : NULL;
+}
+
 /* The in-neighbour lists of the rows of part q. */
 static const struct sl_part_handles *lists_of(const struct sl_layer_pass *lp, uint32_t q)
 {
-    return reads_table(lp) ? &full_of(lp)->needed->first_lists[q] : &lp->pass->shards->part[q].graph;
+    const struct sl_needed_lists *lists = needed_lists(lp);
+    return lists != NULL ? &lists->part[q] : &lp->pass->shards->part[q].graph;
 }
 
 /* The in-edges of a part. With several ranks, sources are the halo's numbers. */
@@ -120,7 +130,8 @@ static struct sl_full_sources sources_of(const struct sl_layer_pass *lp, uint32_
                                     .n_parts = shards->n_parts,
                                     .first_id = shards->part[q].first,
                                     .edge_weights = shards->weighs_edges ? lists->weights : NULL,
-                                    .edge_relations = lists->relations};
+                                    .edge_relations = lists->relations,
+                                    .edge_rows = lists->rows};
     if (halo != NULL) {
         edges.first = halo->first_handle;
         edges.first_id = halo->first[q];
@@ -132,7 +143,8 @@ static struct sl_full_sources sources_of(const struct sl_layer_pass *lp, uint32_
 static uint64_t n_edges_of(const struct sl_layer_pass *lp, uint32_t q, uint32_t c)
 {
     const struct sl_shards *shards = lp->pass->shards;
-    const struct sl_graph *graph = reads_table(lp) ? &full_of(lp)->needed->first_graph : &shards->partition->graph;
+    const struct sl_needed_lists *lists = needed_lists(lp);
+    const struct sl_graph *graph = lists != NULL ? &lists->graph : &shards->partition->graph;
     const uint64_t *offsets = graph->offsets + shards->part[q].first;
     const uint32_t row = sl_layer_pass_chunk_row(lp, q, lp->level, c);
     return offsets[row + sl_split_size(&lp->pass->pe[q].split[lp->level], c)] - offsets[row];
@@ -175,7 +187,7 @@ static enum sl_status sum_edges(const struct sl_layer_pass *lp, uint32_t q, uint
     const uint32_t start = 0;
     uint32_t row = sl_layer_pass_chunk_row(lp, q, lp->level, c);
     struct sl_full_sources edges = sources_of(lp, q);
-    edges.sources = lists_of(lp, q)->rows;
+    edges.sources = edges.edge_rows;
     edges.first = part->edge_first;
     edges.first_id = 0;
     edges.n_parts = 1;
@@ -263,7 +275,7 @@ static enum sl_status open_pass(struct sl_run *run, const struct sl_shards *shar
     }
     SL_CHECK(sl_alloc_zero(shards->n_parts, sizeof *out->pass.pe, "rows of the parts", &out->pass.pe));
     SL_CHECK(sl_alloc_zero(shards->n_parts, sizeof *out->received, "rows of other ranks", &out->received));
-    if (needed != NULL && needed->first_lists != NULL) {
+    if (needed != NULL && sl_needed_reads_table(needed)) {
         SL_CHECK(sl_alloc_zero(shards->n_parts, sizeof *out->table, "features of the parts", &out->table));
     }
     for (uint32_t q = 0; q < shards->n_parts; q++) {
@@ -518,7 +530,7 @@ enum sl_status sl_evaluate(struct sl_run *run, const struct sl_shards *shards, c
     /* With several ranks, each evaluates all vertices of its parts: the halo's lists are of all vertices. So do GPUs: a
      * gather would bring a part's whole table there. */
     if (!all && shards->halo == NULL && (!run->has_cuda || run->evaluate_on_cpus)) {
-        SL_TRY(st, sl_needed_open(shards, model, chosen, &needed), done);
+        SL_TRY(st, sl_needed_open(shards, model, chosen, wanted->sample, &needed), done);
     }
     if (needed.n_rows != NULL) {
         st = open_pass(run, &needed.shards, model, &needed, &a);

@@ -19,7 +19,8 @@ struct sl_evaluated {
 };
 struct sl_evaluated sl_evaluated_here(const struct sl_shards *shards);
 
-struct sl_chosen; /* runtime/objective/collect.h */
+struct sl_chosen;       /* runtime/objective/collect.h */
+struct sl_score_sample; /* runtime/full/needed.h */
 
 /* The caller's room for rows. NULL: not wanted. */
 struct sl_inference {
@@ -29,6 +30,9 @@ struct sl_inference {
     sl_real *scores, *hidden;
     /* Of chosen vertices, the same ones; sl_chosen_number has made the room. */
     struct sl_chosen *chosen_scores, *chosen_hidden;
+    /* Sums read samples of in-neighbours. Then no rows of all vertices are wanted, one rank evaluates, and no GPU does
+     * (struct sl_run.evaluate_on_cpus). NULL: all in-neighbours. */
+    const struct sl_score_sample *sample;
 };
 
 /* Run the model on all vertices and score it. A single rank without GPUs runs fewer vertices if only scores are wanted,

@@ -8,9 +8,12 @@
 #include <string.h>
 
 #include "codelets/ends/score.h"
+#include "codelets/sampling/sample.h"
 #include "runtime/model/kinds.h"
 #include "runtime/objective/objective.h"
+#include "runtime/plan/fanouts.h"
 #include "support/memory.h"
+#include "support/minmax.h"
 #include "support/parallel.h"
 #include "tasks/rows.h"
 
@@ -21,6 +24,7 @@
 
 /* The number of hops from each vertex of the graph to a scored vertex. UINT16_MAX: the vertex is not needed. */
 struct hops {
+    const struct sl_needed *needed;
     const struct sl_graph *graph;
     uint16_t *of;
     uint16_t last;     /* the hop in hand */
@@ -28,20 +32,69 @@ struct hops {
     uint64_t n_copied; /* edges of the lists that make_shards copies */
 };
 
+static uint32_t degree_of(const struct sl_needed *needed, uint32_t v)
+{
+    const uint64_t *offsets = needed->all->partition->graph.offsets;
+    return (uint32_t)(offsets[v + 1] - offsets[v]);
+}
+
+/* The number of in-edges of a vertex that the sum over hop h reads. */
+static uint32_t count_list(const struct sl_needed *needed, uint32_t v, uint32_t h)
+{
+    const uint32_t degree = degree_of(needed, v);
+    return needed->sample == NULL ? degree : sl_min_u32(degree, needed->sample->fanout[needed->n_layers - 1 - h]);
+}
+
+/* List the places of these in-edges among all of the vertex: they depend on the seed, the vertex and their number. */
+static void pick(const struct sl_needed *needed, uint32_t v, uint32_t n, uint32_t *out)
+{
+    const uint32_t degree = degree_of(needed, v);
+    for (uint32_t i = 0; i < n && n == degree; i++) {
+        out[i] = i;
+    }
+    if (n < degree) {
+        const struct sl_draw draw = {.seed = needed->sample->seed, .purpose = SL_FOR_EVALUATION};
+        sl_pick_neighbor(&draw, needed->all->partition->dataset_ids[v], degree, n, 1, out);
+    }
+}
+
 /* A source of a vertex of the last hop is one hop further, unless it is nearer. Threads may write the same value. */
+static void mark_source(const struct hops *hops, uint64_t e)
+{
+    uint16_t *of = &hops->of[hops->graph->sources[e]];
+    if (__atomic_load_n(of, __ATOMIC_RELAXED) > hops->last) {
+        __atomic_store_n(of, (uint16_t)(hops->last + 1), __ATOMIC_RELAXED);
+    }
+}
+
 static void mark_sources(void *context, uint64_t begin, uint64_t end)
 {
     const struct hops *hops = context;
-    const struct sl_graph *graph = hops->graph;
     for (uint64_t v = begin; v < end; v++) {
-        if (__atomic_load_n(&hops->of[v], __ATOMIC_RELAXED) != hops->last) {
+        if (__atomic_load_n(&hops->of[v], __ATOMIC_RELAXED) == hops->last) {
+            for (uint64_t e = hops->graph->offsets[v]; e < hops->graph->offsets[v + 1]; e++) {
+                mark_source(hops, e);
+            }
+        }
+    }
+}
+
+/* Nearer vertices may have other sources in this hop than in the hops before it. */
+static void mark_sampled(void *context, uint64_t begin, uint64_t end)
+{
+    const struct hops *hops = context;
+    uint32_t places[SL_MAX_SCORE_FANOUT];
+    for (uint64_t v = begin; v < end; v++) {
+        if (__atomic_load_n(&hops->of[v], __ATOMIC_RELAXED) > hops->last) {
             continue;
         }
-        for (uint64_t e = graph->offsets[v]; e < graph->offsets[v + 1]; e++) {
-            uint16_t *of = &hops->of[graph->sources[e]];
-            if (__atomic_load_n(of, __ATOMIC_RELAXED) > hops->last) {
-                __atomic_store_n(of, (uint16_t)(hops->last + 1), __ATOMIC_RELAXED);
-            }
+        const uint32_t degree = degree_of(hops->needed, (uint32_t)v);
+        const uint32_t n = count_list(hops->needed, (uint32_t)v, hops->last);
+        if (n < degree) {
+            pick(hops->needed, (uint32_t)v, n, places);
+        }
+        for (uint32_t i = 0; i < n; i++) {
+            mark_source(hops, hops->graph->offsets[v] + (n < degree ? places[i] : i));
         }
     }
 }
@@ -50,26 +103,28 @@ static void count_edges(struct hops *hops)
 {
     hops->n_edges = 0;
     for (uint32_t v = 0; v < hops->graph->n_vertices; v++) {
-        hops->n_edges += hops->of[v] <= hops->last ? hops->graph->offsets[v + 1] - hops->graph->offsets[v] : 0;
+        hops->n_edges += hops->of[v] <= hops->last ? count_list(hops->needed, v, hops->last) : 0;
     }
 }
 
-/* Mark the vertices within n_hops hops of the scored ones. n_layers sum over edges. False: they would sum over more
- * than MOST of the edges of an evaluation of all vertices; then some vertices may not be marked. */
-static bool mark(uint32_t n_layers, uint32_t n_hops, struct hops *hops)
+/* Mark the vertices within n_hops hops of the scored ones. False: without samples the layers would sum over more than
+ * MOST of the edges of an evaluation of all vertices; then some vertices may not be marked. */
+static bool mark(struct hops *hops)
 {
+    const struct sl_needed *needed = hops->needed;
+    const uint32_t n_layers = needed->n_layers;
     double n_summed = 0;
     for (uint32_t h = 0; h < n_layers; h++) {
         hops->last = (uint16_t)h;
         count_edges(hops);
         n_summed += (double)hops->n_edges;
-        hops->n_copied += h + 1 >= n_hops ? hops->n_edges : 0;
+        hops->n_copied += h + 1 >= needed->n_hops ? hops->n_edges : 0;
         const double rest = (n_layers - 1.0 - h) * (double)hops->n_edges; /* earlier layers sum over at least so many */
-        if (n_summed + rest > MOST * n_layers * (double)hops->graph->n_edges) {
+        if (needed->sample == NULL && n_summed + rest > MOST * n_layers * (double)hops->graph->n_edges) {
             return false;
         }
-        if (h < n_hops) {
-            sl_parallel_for(hops->graph->n_vertices, GRAIN, mark_sources, hops);
+        if (h < needed->n_hops) {
+            sl_parallel_for(hops->graph->n_vertices, GRAIN, needed->sample != NULL ? mark_sampled : mark_sources, hops);
         }
     }
     return true;
@@ -133,6 +188,7 @@ static enum sl_status number_rows(const struct hops *hops, struct sl_needed *out
 /* ---- lists ---- */
 
 struct copy {
+    const struct sl_needed *needed;
     const struct sl_graph *from;
     const struct sl_shard *part;
     const sl_vertex *ids;    /* of the part's numbered vertices */
@@ -141,27 +197,42 @@ struct copy {
     const struct sl_graph *to;
 };
 
+/* Copy n in-edges of a vertex, from edge e on, to edge `to` on. */
+static void copy_run(const struct copy *copy, uint64_t e, uint64_t n, uint64_t to)
+{
+    sl_graph_copy_edges(copy->from, e, n, copy->to, to);
+    for (uint64_t i = 0; i < n; i++) {
+        const sl_vertex id = copy->from->sources[e + i];
+        copy->to->sources[to + i] = copy->numbers != NULL ? copy->numbers[id] : id;
+    }
+    if (copy->part->edge_rows != NULL) {
+        const uint64_t first = copy->from->offsets[copy->part->first];
+        memcpy(copy->to->rows + to, copy->part->edge_rows + e - first, n * sizeof *copy->to->rows);
+    }
+}
+
 static void copy_lists(void *context, uint64_t begin, uint64_t end)
 {
     const struct copy *copy = context;
     for (uint64_t r = begin; r < end; r++) {
         const uint64_t e = copy->from->offsets[copy->ids[r]];
         const uint64_t to = copy->offsets[r];
-        const uint64_t n = copy->offsets[r + 1] - to;
-        sl_graph_copy_edges(copy->from, e, n, copy->to, to);
-        for (uint64_t i = 0; i < n; i++) {
-            const sl_vertex id = copy->from->sources[e + i];
-            copy->to->sources[to + i] = copy->numbers != NULL ? copy->numbers[id] : id;
+        const uint32_t n = (uint32_t)(copy->offsets[r + 1] - to);
+        if (n == degree_of(copy->needed, copy->ids[r])) {
+            copy_run(copy, e, n, to);
+            continue;
         }
-        if (copy->part->edge_rows != NULL) {
-            const uint64_t first = copy->from->offsets[copy->part->first];
-            memcpy(copy->to->rows + to, copy->part->edge_rows + e - first, n * sizeof *copy->to->rows);
+        uint32_t *places = copy->to->sources + to; /* which replace them one by one */
+        pick(copy->needed, copy->ids[r], n, places);
+        for (uint32_t i = 0; i < n; i++) {
+            copy_run(copy, e + places[i], 1, to + i);
         }
     }
 }
 
-/* Copy the lists of vertices within fewer than n_hops hops. All other numbered vertices have empty lists. */
-static enum sl_status copy_graph(const struct sl_needed *needed, uint32_t n_hops, const uint32_t *numbers,
+/* Copy the lists of vertices within h hops, as the sum over hop h reads them. All other numbered vertices have empty
+ * lists. */
+static enum sl_status copy_graph(const struct sl_needed *needed, uint32_t h, const uint32_t *numbers,
                                  struct sl_graph *out)
 {
     const struct sl_graph *graph = &needed->all->partition->graph;
@@ -171,18 +242,17 @@ static enum sl_status copy_graph(const struct sl_needed *needed, uint32_t n_hops
     out->n_relations = graph->n_relations;
     SL_CHECK(sl_alloc_zero((size_t)out->n_vertices + 1, sizeof *out->offsets, "needed offsets", &out->offsets));
     for (uint32_t q = 0; q < needed->all->n_parts; q++) {
-        const uint32_t end = first[q] + rows_below(needed, q, n_hops);
+        const uint32_t end = first[q] + sl_needed_rows(needed, q, h);
         for (uint32_t r = first[q]; r < first[q + 1]; r++) {
-            const bool listed = r < end;
-            out->offsets[r + 1] = out->offsets[r];
-            out->offsets[r + 1] += listed ? graph->offsets[ids[r] + 1] - graph->offsets[ids[r]] : 0;
+            out->offsets[r + 1] = out->offsets[r] + (r < end ? count_list(needed, ids[r], h) : 0);
         }
     }
     out->n_edges = out->offsets[out->n_vertices];
     SL_CHECK(sl_graph_alloc_edges(out->n_edges + 1, graph, out)); /* an empty list is registered as one edge */
     for (uint32_t q = 0; q < needed->all->n_parts; q++) {
-        struct copy copy = {graph, &needed->all->part[q], ids + first[q], numbers, out->offsets + first[q], out};
-        sl_parallel_for(rows_below(needed, q, n_hops), GRAIN, copy_lists, &copy);
+        struct copy copy = {needed, graph, &needed->all->part[q], ids + first[q], numbers, out->offsets + first[q],
+                            out};
+        sl_parallel_for(sl_needed_rows(needed, q, h), GRAIN, copy_lists, &copy);
     }
     return SL_OK;
 }
@@ -225,13 +295,39 @@ static enum sl_status copy_targets(struct sl_needed *out)
     return SL_OK;
 }
 
-static void register_lists(const struct sl_graph *graph, const struct sl_shard *part, struct sl_part_handles *out)
+/* numbered: sources are numbers, not ids. */
+static enum sl_status register_lists(const struct sl_needed *needed, bool numbered, struct sl_needed_lists *lists)
 {
-    sl_part_register(graph, part->first, part->end, out);
-    if (part->edge_rows != NULL) {
-        const uint64_t first = graph->offsets[part->first];
-        out->rows = sl_vector_readable(graph->rows + first, graph->offsets[part->end] - first, 4);
+    const struct sl_graph *graph = &lists->graph;
+    const uint32_t *first = needed->partition.first;
+    SL_CHECK(sl_alloc_zero(needed->all->n_parts, sizeof *lists->part, "needed lists", &lists->part));
+    for (uint32_t q = 0; q < needed->all->n_parts; q++) {
+        struct sl_part_handles *part = &lists->part[q];
+        *part = needed->all->part[q].graph;
+        sl_part_register(graph, first[q], first[q + 1], part);
+        part->first = numbered ? needed->shards.first : part->first;
+        if (graph->rows != NULL) {
+            const uint64_t edge = graph->offsets[first[q]];
+            part->rows = sl_vector_readable(graph->rows + edge, graph->offsets[first[q + 1]] - edge, 4);
+        }
     }
+    return SL_OK;
+}
+
+/* numbers: of all vertices. */
+static enum sl_status make_lists(struct sl_needed *out, const uint32_t *numbers)
+{
+    SL_CHECK(sl_alloc_zero(out->n_lists, sizeof *out->lists, "needed lists", &out->lists));
+    for (uint32_t i = 0; i < out->n_lists; i++) {
+        const bool first_layer = sl_needed_reads_table(out) && i == out->n_lists - 1;
+        uint32_t h = i;
+        if (out->sample == NULL) { /* the lists of the farthest hop have those of all nearer ones */
+            h = (first_layer ? out->n_layers : out->n_hops) - 1;
+        }
+        SL_CHECK(copy_graph(out, h, first_layer ? NULL : numbers, &out->lists[i].graph));
+        SL_CHECK(register_lists(out, !first_layer, &out->lists[i]));
+    }
+    return SL_OK;
 }
 
 static void register_part(struct sl_needed *out, uint32_t q)
@@ -242,34 +338,29 @@ static void register_part(struct sl_needed *out, uint32_t q)
     *part = out->all->part[q];
     part->first = out->partition.first[q];
     part->end = out->partition.first[q + 1];
-    register_lists(&out->partition.graph, part, &part->graph);
-    part->graph.first = shards->first;
+    part->graph = (struct sl_part_handles){0};
     part->targets = sl_vector_readable(sl_shards_targets(shards, part->first),
                                        (uint64_t)n_scored * shards->targets.width, SL_TARGET_BYTES);
     part->sets = sl_vector_readable(shards->set_of + part->first, n_scored, 1);
-    if (out->first_lists != NULL) {
-        out->first_lists[q] = out->all->part[q].graph;
-        register_lists(&out->first_graph, part, &out->first_lists[q]);
+    if (out->ids != NULL) {
         out->ids[q] = sl_vector_readable(shards->iota + part->first, part->end - part->first, 4);
     }
 }
 
-/* numbers: of all vertices. n_layers: as for `mark`. */
-static enum sl_status make_shards(uint32_t n_layers, const uint32_t *numbers, struct sl_needed *out)
+static enum sl_status make_shards(const uint32_t *numbers, struct sl_needed *out)
 {
     struct sl_shards *shards = &out->shards;
     const size_t n_parts = shards->n_parts;
-    SL_CHECK(copy_graph(out, out->n_hops, numbers, &out->partition.graph));
+    out->partition.graph.n_vertices = out->partition.first[n_parts];
+    shards->ids = sl_vector_readable(shards->iota, out->partition.graph.n_vertices, 4);
+    shards->first = sl_vector_readable(out->partition.first, n_parts + 1, 4);
+    SL_CHECK(make_lists(out, numbers));
     SL_CHECK(copy_factors(out));
     SL_CHECK(copy_targets(out));
     SL_CHECK(sl_alloc_zero(n_parts, sizeof *shards->part, "needed parts", &shards->part));
-    if (out->n_hops < n_layers) {
-        SL_CHECK(copy_graph(out, n_layers, NULL, &out->first_graph));
+    if (sl_needed_reads_table(out)) {
         SL_CHECK(sl_alloc_zero(n_parts, sizeof *out->ids, "needed parts", &out->ids));
-        SL_CHECK(sl_alloc_zero(n_parts, sizeof *out->first_lists, "needed parts", &out->first_lists));
     }
-    shards->ids = sl_vector_readable(shards->iota, out->partition.graph.n_vertices, 4);
-    shards->first = sl_vector_readable(out->partition.first, n_parts + 1, 4);
     for (uint32_t q = 0; q < n_parts; q++) {
         register_part(out, q);
     }
@@ -352,37 +443,39 @@ static void mark_scored(const struct sl_shards *all, const struct sl_chosen *cho
 }
 
 /* Leaves n_rows NULL if all vertices are to be evaluated. */
-static enum sl_status find(const struct sl_model *model, uint32_t n_layers, const struct sl_chosen *chosen,
-                           struct sl_needed *out)
+static enum sl_status find(const struct sl_model *model, const struct sl_chosen *chosen, struct sl_needed *out)
 {
     const struct sl_shards *all = out->all;
-    struct hops hops = {.graph = &all->partition->graph};
+    struct hops hops = {.needed = out, .graph = &all->partition->graph};
     SL_FREED uint16_t *of = NULL;
     SL_FREED uint32_t *numbers = NULL;
     SL_CHECK(sl_alloc(all->n_vertices, sizeof *of, "hops of vertices", &of));
     hops.of = of;
     mark_scored(all, chosen, of);
-    if (!mark(n_layers, out->n_hops, &hops)) {
+    if (!mark(&hops)) {
         return SL_OK;
     }
     SL_CHECK(count_rows(&hops, out));
-    if (!pays(out, model, hops.n_copied)) {
+    if (out->sample == NULL && !pays(out, model, hops.n_copied)) {
         sl_free(SL_TAKE(out->n_rows));
         return SL_OK;
     }
     SL_CHECK(sl_alloc(all->n_vertices, sizeof *numbers, "numbers of vertices", &numbers));
     SL_CHECK(number_rows(&hops, out, numbers));
-    return make_shards(n_layers, numbers, out);
+    return make_shards(numbers, out);
 }
 
 enum sl_status sl_needed_open(const struct sl_shards *shards, const struct sl_model *model,
-                              const struct sl_chosen *chosen, struct sl_needed *out)
+                              const struct sl_chosen *chosen, const struct sl_score_sample *sample,
+                              struct sl_needed *out)
 {
     const struct sl_layer *first = &model->layer[0];
     const uint32_t n_layers = first->from - model->layer[model->n_vertex_layers - 1].level;
-    *out = (struct sl_needed){.all = shards, .n_hops = n_layers - sums_table(shards, first)};
+    const bool in_place = sums_table(shards, first);
+    *out = (struct sl_needed){.all = shards, .sample = sample, .n_layers = n_layers, .n_hops = n_layers - in_place};
+    out->n_lists = sample != NULL ? n_layers : (uint32_t)in_place + (out->n_hops > 0);
     begin_shards(out);
-    enum sl_status st = find(model, n_layers, chosen, out);
+    enum sl_status st = find(model, chosen, out);
     if (st != SL_OK || out->n_rows == NULL) {
         sl_needed_close(out);
     }
@@ -393,13 +486,19 @@ void sl_needed_close(struct sl_needed *needed)
 {
     struct sl_shards *shards = &needed->shards;
     for (uint32_t q = 0; shards->part != NULL && q < shards->n_parts; q++) {
-        sl_part_close(&shards->part[q].graph);
         sl_handle_close(shards->part[q].targets);
         sl_handle_close(shards->part[q].sets);
     }
-    for (uint32_t q = 0; needed->first_lists != NULL && q < shards->n_parts; q++) {
-        sl_part_close(&needed->first_lists[q]);
+    for (uint32_t q = 0; needed->ids != NULL && q < shards->n_parts; q++) {
         sl_handle_close(needed->ids[q]);
+    }
+    for (uint32_t i = 0; needed->lists != NULL && i < needed->n_lists; i++) {
+        struct sl_needed_lists *lists = &needed->lists[i];
+        for (uint32_t q = 0; lists->part != NULL && q < shards->n_parts; q++) {
+            sl_part_close(&lists->part[q]);
+        }
+        sl_graph_free(&lists->graph);
+        sl_free(lists->part);
     }
     sl_handle_close(shards->ids);
     sl_handle_close(shards->first);
@@ -410,9 +509,7 @@ void sl_needed_close(struct sl_needed *needed)
     sl_free(shards->targets.data);
     sl_free(shards->factor_of);
     sl_free(needed->partition.first);
-    sl_graph_free(&needed->partition.graph);
-    sl_graph_free(&needed->first_graph);
-    sl_free(needed->first_lists);
+    sl_free(needed->lists);
     sl_free(needed->ids);
     sl_free(needed->n_rows);
     *needed = (struct sl_needed){0};

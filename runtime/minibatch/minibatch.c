@@ -296,6 +296,9 @@ static enum sl_status check_ranks(const struct sl_settings *s, uint32_t n)
 {
     SL_FAIL_IF(s->pes > 0 && s->pes < n, SL_EINVAL,
                "--pes: found %u, expected at least one for each of %u processes of one run", s->pes, n);
+    SL_FAIL_IF(s->n_score_fanout > 0, SL_EINVAL,
+               "--score-fanout: found %u processes of one run, expected one: each needs rows of the others' vertices",
+               n);
     return SL_OK;
 }
 

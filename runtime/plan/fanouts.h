@@ -20,6 +20,7 @@
 
 #define SL_MAX_LAYERS 256
 #define SL_FANOUT_ALL UINT32_MAX
+#define SL_MAX_SCORE_FANOUT 1024 /* or all */
 
 struct sl_dataset; /* data/dataset.h */
 

@@ -442,6 +442,13 @@ static const struct sl_option options[] = {
     {.name = "eval-every", .group = "training", .kind = SL_OPTION_U32, .offset = FIELD(eval_every), .initial = "1",
      .argument = "N", .unit = "epochs", .help = "Epochs between evaluations. 0: only after the last epoch",
      .change = FREELY},
+    {.name = "score-fanout", .group = "training", .kind = SL_OPTION_U32_LIST, .offset = FIELD(score_fanout),
+     .offset_n = FIELD(n_score_fanout), .capacity = SL_MAX_LAYERS, .min = 1, .max = SL_MAX_SCORE_FANOUT, .word = "-1",
+     .shown = "exact scores", .argument = "N,N,...",
+     .help = "Score on samples: in-neighbours per vertex, one number per layer, input side first. -1: all of them. A "
+             "single number is for all layers. A sample depends on --seed and the vertex. Files of outputs stay exact. "
+             "By CPUs, and not over several processes",
+     .programs = COOP, .change = FREELY},
 
     {.name = "metrics", .group = "output", .kind = SL_OPTION_STRING, .offset = FIELD(metrics), .argument = "FILE",
      .help = "Write metrics, one JSON object a line. -: to standard output. With --resume the file is first cut back "
@@ -763,6 +770,7 @@ static void derive_layers(struct sl_settings *s)
     }
     repeat(s->layers, s->fanout, &s->n_fanout);
     repeat(s->layers, s->layer_size, &s->n_layer_size);
+    repeat(s->layers, s->score_fanout, &s->n_score_fanout);
 }
 
 /* " VALUE" of an option; a flag has none. */
@@ -882,6 +890,9 @@ static enum sl_status check_fanout(struct sl_settings *s)
     }
     SL_FAIL_IF(s->n_fanout != s->layers, SL_EINVAL,
                "--fanout: found %u numbers, expected one per layer, and --layers is %u", s->n_fanout, s->layers);
+    SL_FAIL_IF(s->n_score_fanout > 0 && s->n_score_fanout != s->layers, SL_EINVAL,
+               "--score-fanout: found %u numbers, expected one per layer, and --layers is %u", s->n_score_fanout,
+               s->layers);
     const struct sl_fanouts fanouts = sl_settings_fanouts(s);
     return sl_fanouts_check(&fanouts);
 }

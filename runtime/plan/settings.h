@@ -161,7 +161,9 @@ struct sl_settings {
     double weight_decay; /* adam: coupled L2; adamw: decoupled */
     uint32_t patience;   /* stop after so many evaluations without a better validation score; 0: never */
     uint64_t seed;
-    uint32_t eval_every; /* epochs; 0: only after the last */
+    uint32_t eval_every;                  /* epochs; 0: only after the last */
+    uint32_t score_fanout[SL_MAX_LAYERS]; /* input side first; SL_FANOUT_ALL: all */
+    uint32_t n_score_fanout;              /* 0: scores are exact */
     /* output */
     char *metrics;
     bool metrics_steps;

@@ -403,6 +403,7 @@ enum sl_status sl_metrics_epoch(struct sl_metrics *metrics, const struct sl_metr
     const struct member rest[] = {
         {"seconds", real(e->seconds)},
         {"eval_seconds", real(e->eval_seconds)},
+        {"sampled", only_if(e->sampled, json_true())},
         {"overlap", real(e->overlap)},
         {"batch", only_if(e->batch > 0, whole(e->batch))},
         {"vertices", wholes(e->vertices, e->layers + 1)},
@@ -427,6 +428,7 @@ enum sl_status sl_metrics_summary(struct sl_metrics *metrics, const struct sl_me
     const struct member rest[] = {
         {"best_epoch",
          s->evaluated && !isnan(s->best.score[s->best.best_by].valid) ? whole(s->best_epoch) : json_null()},
+        {"sampled", only_if(s->sampled, json_true())},
         {"seconds", real(s->seconds)},
         {"peak_rss_bytes", whole(s->peak_rss_bytes)},
     };

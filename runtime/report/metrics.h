@@ -73,6 +73,7 @@ struct sl_metrics_epoch {
     uint32_t epoch;    /* 1 .. epochs; 0: evaluation without training */
     double train_loss; /* mean over the epoch's seeds; NaN without training */
     bool evaluated;    /* false: the scores are written as null */
+    bool sampled;      /* write "sampled": scores are of samples (--score-fanout) */
     bool best;         /* the best epoch so far. Only progress.h prints it. */
     struct sl_scores scores;
     double seconds; /* training only */
@@ -104,6 +105,7 @@ struct sl_metrics_epoch {
 struct sl_metrics_summary {
     /* False: scores and best_epoch are written as null. */
     bool evaluated;
+    bool sampled;            /* write "sampled": scores are of samples (--score-fanout) */
     struct sl_scores best;   /* of the best epoch */
     uint32_t best_epoch;     /* the earliest if several are equal */
     double seconds;          /* training only, all epochs */

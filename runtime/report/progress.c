@@ -222,7 +222,7 @@ static void print_best(FILE *stream, const struct sl_metrics_summary *summary)
     print_score(best, best->test, test, sizeof test);
     fprintf(stream, "best epoch %s  valid %s  test %s  time %.3f s\n", epoch, valid + strspn(valid, " "),
             test + strspn(test, " "), summary->seconds);
-    fprintf(stream, "%-*s  valid      test\n", SL_LINE_INDENT, "score");
+    fprintf(stream, "%-*s  valid      test\n", SL_LINE_INDENT, summary->sampled ? "sampled" : "score");
     for (uint32_t i = 0; i < summary->best.n; i++) {
         const struct sl_score *score = &summary->best.score[i];
         print_score(score, score->valid, valid, sizeof valid);

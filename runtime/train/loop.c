@@ -8,6 +8,7 @@
 
 #include "config.h"
 #include "runtime/full/evaluate.h"
+#include "runtime/full/needed.h"
 #include "runtime/machine/pool.h"
 #include "runtime/machine/watchdog.h"
 #include "runtime/plan/rate.h"
@@ -201,7 +202,8 @@ static void tell_undefined(struct sl_session *t, uint32_t epoch, const struct sl
  * score is not the best; before there is a best epoch, the last evaluation's scores and weights are kept. */
 static enum sl_status evaluate(struct sl_session *t, uint32_t epoch, struct sl_metrics_epoch *out)
 {
-    struct sl_inference wanted = {0};
+    const struct sl_score_sample sample = {t->settings->seed, t->settings->score_fanout};
+    const struct sl_inference wanted = {.sample = t->settings->n_score_fanout > 0 ? &sample : NULL};
     double start_s = sl_clock_s();
     if (epoch == t->settings->epochs) {
         sl_pool_release(); /* no step will want the blocks of training */
@@ -214,6 +216,7 @@ static enum sl_status evaluate(struct sl_session *t, uint32_t epoch, struct sl_m
     sl_pool_trim();
     out->eval_seconds = sl_clock_s() - start_s;
     out->evaluated = true;
+    out->sampled = wanted.sample != NULL;
     const struct sl_score *score = &out->scores.score[out->scores.best_by];
     bool blind = t->best == NULL || isnan(t->state.best.score[out->scores.best_by].valid);
     out->best = !isnan(score->valid) && (blind || sl_scores_better(&out->scores, &t->state.best));
@@ -410,6 +413,7 @@ static enum sl_status only_evaluate(struct sl_session *t)
 static enum sl_status summarise(struct sl_session *t)
 {
     struct sl_metrics_summary summary = {.evaluated = t->best != NULL,
+                                         .sampled = t->settings->n_score_fanout > 0,
                                          .best = t->state.best,
                                          .best_epoch = (uint32_t)t->state.best_epoch,
                                          .seconds = t->state.seconds + t->state.epoch_seconds,

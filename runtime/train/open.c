@@ -281,7 +281,7 @@ static enum sl_status check_gpu_memory(struct sl_session *t)
         return SL_OK;
     }
     t->gpu_need = sl_memory_need_gpu(t->settings, t->dataset, t->run.n_gpus * t->plan.n_ranks);
-    t->run.evaluate_on_cpus = t->gpu_need.evaluation > found;
+    t->run.evaluate_on_cpus = t->run.evaluate_on_cpus || t->gpu_need.evaluation > found;
     SL_FAIL_IF(found < SL_GPU_PIECES_BYTES, SL_ENOMEM,
                "a GPU: expected room for %llu MiB of data at the least, found %llu MiB; try a larger "
                "$STARPU_LIMIT_CUDA_MEM if that is set, other GPUs ($CUDA_VISIBLE_DEVICES), or --gpus 0",
@@ -484,6 +484,7 @@ static enum sl_status open_run(struct sl_session *t)
     t->run.sample_first = sl_n_ranks() > 1;
     t->run.fastest_means = s->means == SL_MEANS_FASTEST;
     t->run.row_dtype = sl_settings_row_dtype(s);
+    t->run.evaluate_on_cpus = s->n_score_fanout > 0;
     t->run.tf32 = s->precision == SL_PRECISION_TF32;
     return sl_transport_open(s, &t->plan, SL_MAX_MODEL_LAYERS * SL_MAX_PARAMETERS, &t->transport);
 }

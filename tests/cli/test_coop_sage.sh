@@ -27,7 +27,7 @@ count()
 options='dataset data-path split features directed normalize-features cache layers hidden output-layers dropout input-dropout activation norm residual precision load
     pes group-size batch-size fanout relation-fanout sampler layer-size replace layer-dependency kappa labor-iterations depth chunks partition sync gossip-what gossip-average-every
     gossip-local-size gossip-ring drop-last epochs lr lr-schedule lr-warmup optimizer weight-decay
-     patience seed eval-every metrics metrics-steps save save-names predict embed checkpoint resume trace trace-steps quiet json cpus gpus sched placement
+     patience seed eval-every score-fanout metrics metrics-steps save save-names predict embed checkpoint resume trace trace-steps quiet json cpus gpus sched placement
      means transport watchdog feature-cache feature-cache-policy'
 
 expect 0 '^Usage: coop_sage' --help
@@ -68,6 +68,8 @@ done
 expect 2 "--gpus: found 'some', expected all or a whole number" --gpus some
 expect 2 'nonsense' nonsense
 expect 2 "--fanout: found '-2', .* or -1" --fanout -2
+expect 2 '--score-fanout: found 2 numbers, expected one per layer, and --layers is 3' --score-fanout 5,5
+expect 2 "--score-fanout: found '2000', .* from 1 to 1024 or -1" --score-fanout 2000
 expect 2 '--fanout: found 2 numbers, expected one per layer, and --layers is 3' --layers 3 --fanout -1,-1
 for option in save predict embed checkpoint trace; do
     expect 2 "--$option: found '-', expected" --$option -
@@ -135,6 +137,10 @@ count 1 '^\{"event": ?"summary",.*\}$'
 expect 0 'valid' --load q.safetensors $run --epochs 0 --predict p.npy --metrics m.json
 [[ $(head -c 6 p.npy) == $'\x93NUMPY' ]] || complain '--predict wrote no .npy file'
 [[ $(grep -c '"epoch"' m.json) -ge 1 ]] || complain '--metrics wrote no epoch'
+grep -q '"sampled"' m.json && complain 'exact scores are said to be sampled'
+expect 0 '^sampled +valid' --load q.safetensors $run --epochs 0 --score-fanout 2 --predict p2.npy --metrics m.json
+[[ $(grep -c '"sampled":true' m.json) -eq 2 ]] || complain "--score-fanout: expected an epoch and a summary with sampled: $(cat m.json)"
+cmp p.npy p2.npy || complain '--score-fanout changed the file of --predict'
 
 # A saved model says what it was trained with; one that does not is taken by its tensors (tests/unit/runtime/test_model.c).
 expect 0 '' $run --epochs 1 --norm batch --residual --layers 3 --save normed.safetensors

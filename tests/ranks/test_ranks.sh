@@ -215,7 +215,7 @@ code=1 refuse 'rank [01]: .STARPU_LIMIT_CPU_MEM: found 1 MiB' "${launch[@]}" -np
 
 # ---- refused ----
 
-for option in '--pes 1' '--no-such-option'; do
+for option in '--pes 1' '--no-such-option' '--score-fanout 3'; do
     code=2 refuse "${option%% *}:" "${launch[@]}" -np 2 "$program" --dataset dense $option
 done
 code=1 refuse '--transport( nccl|: found nccl)' "${launch[@]}" -np 2 "$program" --dataset dense --transport nccl

@@ -21,15 +21,21 @@ static starpu_data_handle_t weights_of(const struct sl_layer_pass *lp, uint32_t 
     return lp->layer->kind->sum == &sl_sum_dynamic ? sl_layer_pass_value(lp, p, SL_GATV2_ATTENTION) : NULL;
 }
 
-/* The features of PE p's edges. */
-static struct sl_edge_score_handles scores_of(const struct sl_layer_pass *lp, uint32_t p)
+/* The features of PE p's edges. rows: of each edge of a part, among the part's rows of features. */
+static struct sl_edge_score_handles features_of(const struct sl_layer_pass *lp, uint32_t p, starpu_data_handle_t rows)
 {
     const struct sl_shard *part = &lp->pass->shards->part[sl_plan_part(lp->pass->plan, p)];
     if (lp->layer->n_edge_features == 0) {
         return (struct sl_edge_score_handles){NULL, NULL, NULL};
     }
     const int scores = sl_layer_derived(lp->layer, SL_SHAPE_EDGE_SCORES);
-    return (struct sl_edge_score_handles){part->edge_table, sl_layer_pass_value(lp, p, scores), part->graph.rows};
+    return (struct sl_edge_score_handles){part->edge_table, sl_layer_pass_value(lp, p, scores), rows};
+}
+
+/* Those of a block. */
+static struct sl_edge_score_handles scores_of(const struct sl_layer_pass *lp, uint32_t p)
+{
+    return features_of(lp, p, lp->pass->shards->part[sl_plan_part(lp->pass->plan, p)].graph.rows);
 }
 
 /* features: the role of S, or of its gradient. */
@@ -98,7 +104,8 @@ static enum sl_status full(const struct sl_layer_pass *lp, uint32_t q, uint32_t 
 {
     struct sl_task_args head = sl_layer_pass_head(lp, q);
     const uint32_t c = sl_layer_pass_place(lp, q, row).chunk;
-    const struct sl_attend_operands operands = {chunk_of(lp, q, SL_ROWS_T, c), weights_of(lp, q), scores_of(lp, q),
+    const struct sl_attend_operands operands = {chunk_of(lp, q, SL_ROWS_T, c), weights_of(lp, q),
+                                                features_of(lp, q, edges->edge_rows),
                                                 chunk_of(lp, q, SL_ROWS_EDGES, c)};
     return sl_attend_full_submit(&head, edges, q, row, lp->layer->n_heads, &operands, beta, out);
 }
