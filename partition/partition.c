@@ -4,6 +4,7 @@
  * From parts to the renumbered graph. metis.c calls METIS, cache.c has the file of parts. */
 #include "partition/partition.h"
 
+#include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,30 +57,96 @@ static enum sl_status choose_at_random(const struct sl_dataset *dataset, uint32_
     return SL_OK;
 }
 
-/* METIS leaves parts empty if parts are small. Each empty part takes the last half of the largest part's vertices. */
-static enum sl_status fill_empty(uint32_t n, uint32_t n_parts, uint32_t *parts)
+/* ---- parts of few vertices ----
+ *
+ * METIS leaves parts empty if parts are small. Single vertices then move from the largest part to the smallest one. */
+
+#define SMALL_PART 64 /* mean vertices of a part, at most: larger parts are as METIS made them, unless one is empty */
+#define LARGE_PART (SMALL_PART * SMALL_PART)
+#define MOST_OF_MEAN 1.3
+
+struct sizes {
+    uint32_t n_parts;
+    uint32_t *of;    /* vertices by part */
+    uint32_t *first; /* by part, its last vertex; SL_NONE: empty */
+    uint32_t *next;  /* by vertex, the one before it in its part */
+};
+
+static enum sl_status list_parts(uint32_t n, const uint32_t *parts, struct sizes *out)
 {
-    uint32_t *sizes;
-    SL_CHECK(sl_alloc_zero(n_parts, sizeof *sizes, "vertices by part", &sizes));
+    SL_CHECK(sl_alloc_zero(out->n_parts, sizeof *out->of, "vertices by part", &out->of));
+    SL_CHECK(sl_alloc(out->n_parts, sizeof *out->first, "vertices by part", &out->first));
+    SL_CHECK(sl_alloc(n, sizeof *out->next, "vertices by part", &out->next));
+    memset(out->first, 0xff, out->n_parts * sizeof *out->first); /* SL_NONE */
     for (uint32_t v = 0; v < n; v++) {
-        sizes[parts[v]]++;
+        out->of[parts[v]]++;
+        out->next[v] = out->first[parts[v]];
+        out->first[parts[v]] = v;
     }
-    for (uint32_t q = 0; q < n_parts; q++) {
-        uint32_t largest = 0;
-        for (uint32_t p = 1; p < n_parts && sizes[q] == 0; p++) {
-            largest = sizes[p] > sizes[largest] ? p : largest;
-        }
-        const uint32_t wanted = sizes[q] == 0 ? sizes[largest] / 2 : 0;
-        for (uint32_t v = n; sizes[q] < wanted;) {
-            if (parts[--v] == largest) {
-                parts[v] = q;
-                sizes[q]++;
-                sizes[largest]--;
-            }
-        }
-    }
-    sl_free(sizes);
     return SL_OK;
+}
+
+static void free_sizes(struct sizes *sizes)
+{
+    sl_free(sizes->of);
+    sl_free(sizes->first);
+    sl_free(sizes->next);
+}
+
+/* In-edges of v from part `to`, less those from part `from`. */
+static int64_t gain(const struct sl_graph *graph, const uint32_t *parts, uint32_t v, uint32_t from, uint32_t to)
+{
+    int64_t sum = 0;
+    for (uint64_t e = graph->offsets[v]; e < graph->offsets[v + 1]; e++) {
+        const uint32_t part = parts[graph->sources[e]];
+        sum += (part == to) - (part == from && graph->sources[e] != v);
+    }
+    return sum;
+}
+
+/* Move a vertex of a part: the one whose move costs the fewest cut edges or, in a large part, its last one. */
+static void move_one(const struct sl_graph *graph, uint32_t from, uint32_t to, uint32_t *parts, struct sizes *sizes)
+{
+    uint32_t *best = &sizes->first[from];
+    int64_t most = INT64_MIN;
+    for (uint32_t *at = best; *at != SL_NONE && sizes->of[from] <= LARGE_PART; at = &sizes->next[*at]) {
+        const int64_t found = gain(graph, parts, *at, from, to);
+        if (found > most) {
+            most = found;
+            best = at;
+        }
+    }
+    const uint32_t v = *best;
+    *best = sizes->next[v];
+    sizes->next[v] = sizes->first[to];
+    sizes->first[to] = v;
+    parts[v] = to;
+    sizes->of[from]--;
+    sizes->of[to]++;
+}
+
+/* Move vertices until no part is empty and, if parts are small, until none is larger than MOST_OF_MEAN of the mean. */
+static enum sl_status even_out(const struct sl_graph *graph, uint32_t n_parts, uint32_t *parts)
+{
+    const uint32_t n = graph->n_vertices;
+    const double mean = (double)n / n_parts;
+    SL_OWNED(free_sizes) struct sizes sizes = {.n_parts = n_parts};
+    SL_CHECK(list_parts(n, parts, &sizes));
+    for (;;) {
+        uint32_t least = 0, most = 0;
+        for (uint32_t q = 1; q < n_parts; q++) {
+            least = sizes.of[q] < sizes.of[least] ? q : least;
+            most = sizes.of[q] > sizes.of[most] ? q : most;
+        }
+        const bool even = sizes.of[most] <= fmax(ceil(mean), MOST_OF_MEAN * mean);
+        if (sizes.of[least] > 0 && (even || mean > SMALL_PART)) {
+            return SL_OK;
+        }
+        const uint32_t n_moved = mean > SMALL_PART ? sizes.of[most] / 2 : 1;
+        for (uint32_t i = 0; i < n_moved; i++) {
+            move_one(graph, most, least, parts, &sizes);
+        }
+    }
 }
 
 static enum sl_status choose(const struct sl_dataset *dataset, enum sl_partition_method method, uint32_t n_parts,
@@ -101,7 +168,7 @@ static enum sl_status choose(const struct sl_dataset *dataset, enum sl_partition
     } else {
         SL_CHECK(sl_metis_partition(dataset, n_parts, seed, parts));
     }
-    return fill_empty(n, n_parts, parts);
+    return even_out(&dataset->graph, n_parts, parts);
 }
 
 /* Choose the pieces, or read them from the cache file. A failed write of the cache file is no failure. */
