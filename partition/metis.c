@@ -81,6 +81,11 @@ enum sl_status sl_metis_undirected(const struct sl_graph *graph, struct sl_graph
     return symmetric ? SL_OK : make_undirected(graph, both);
 }
 
+uint64_t sl_metis_most_edges(void)
+{
+    return IDX_MAX;
+}
+
 static enum sl_status make_graph(const struct sl_graph *graph, struct problem *problem)
 {
     SL_OWNED(sl_graph_free) struct sl_graph both = {0};

@@ -35,6 +35,9 @@ struct sl_cluster_graph {
 enum sl_status sl_metis_cut(const struct sl_cluster_graph *graph, uint32_t n_parts, uint32_t n_tries, uint64_t seed,
                             uint32_t *parts);
 
+/* METIS counts fewer directed edges than this. */
+uint64_t sl_metis_most_edges(void);
+
 /* *out: the graph, if it is symmetric. Else `both` gets the union of the graph and its reverse, and *out is `both`.
  * SL_ENOMEM. */
 enum sl_status sl_metis_undirected(const struct sl_graph *graph, struct sl_graph *both, const struct sl_graph **out);

@@ -301,7 +301,7 @@ static const struct sl_option options[] = {
     {.name = "partition", .group = "minibatch", .programs = COOP, .kind = SL_OPTION_CHOICE, .offset = FIELD(partition),
      .choices = "metis,random,none,stream", .initial = "metis",
      .help = "How the graph is cut into parts, one per PE of a group. none: equal ranges of the dataset's order. "
-             "stream: METIS cuts clusters of vertices, for large graphs"},
+             "stream: METIS cuts clusters of vertices, for large graphs; it is taken if METIS has too little memory"},
 
     {.name = "stages", .group = "pipeline", .kind = SL_OPTION_U32, .offset = FIELD(stages), .min = 1,
      .max = SL_MAX_LAYERS, .shown = "2, but 1 with one layer", .argument = "N",

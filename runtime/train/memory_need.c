@@ -301,15 +301,15 @@ static double sample_bytes(const struct basis *b)
  * of an edge: the graph, and coarser graphs with weights. The union of a directed graph and its reverse, which `stream`
  * cuts, takes 6 while it is made. */
 uint64_t sl_memory_need(const struct sl_settings *s, const struct sl_dataset *dataset, const struct sl_plan *plan,
-                        uint32_t n_workers, bool cuts)
+                        uint32_t n_workers, enum sl_partition_method cut)
 {
     const bool ranks = plan != NULL && plan->n_ranks > 1;
     double process = PROCESS_BYTES + if_so(sl_gpus_built(), CUDA_BYTES) + n_workers * WORKER_BYTES;
     struct basis b;
     find_basis(s, dataset, ranks || s->gpus > 0, &b);
     double loaded = graph_bytes(&b, b.n, b.n_edges) + feature_bytes(&b, b.n);
-    const bool streams = s->partition == SL_PARTITION_STREAM;
-    const double numbers = if_so(cuts && !streams, 14) + if_so(cuts && streams && s->directed, 6);
+    const double numbers =
+        if_so(cut == SL_PARTITION_METIS, 14) + if_so(cut == SL_PARTITION_STREAM && dataset->directed, 6);
     const double cutting = numbers * sizeof(sl_vertex) * b.n_edges;
     b.in_hand = 2.0 * n_workers * (1 << SL_EVALUATE_SHIFT); /* in work, and the next chunk */
     if (ranks) {

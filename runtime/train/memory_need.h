@@ -8,14 +8,16 @@
 #define SL_RUNTIME_TRAIN_MEMORY_NEED_H
 
 #include "data/dataset.h"
+#include "partition/partition.h"
 #include "runtime/plan/plan.h"
 
 /* The peak of a process: its tables and model, and the larger of two phases: the dataset as loaded, and training with
  * evaluation. tests/whole/test_memory_peak.c compares it with measured peaks. Buffers for reading a dataset's text are
  * freed earlier and not counted.
- * plan: with several ranks, the estimate is for one. NULL: for one process. cuts: this run cuts the graph. */
+ * plan: with several ranks, the estimate is for one. NULL: for one process. cut: the method that cuts the graph in this
+ * run; SL_PARTITION_NONE: none does. */
 uint64_t sl_memory_need(const struct sl_settings *settings, const struct sl_dataset *dataset,
-                        const struct sl_plan *plan, uint32_t n_workers, bool cuts);
+                        const struct sl_plan *plan, uint32_t n_workers, enum sl_partition_method cut);
 
 /* StarPU allocates small buffers in pieces of 32 MiB and has at least two pieces. */
 #define SL_GPU_PIECES_BYTES ((uint64_t)64 << 20)

@@ -12,6 +12,7 @@
 #include "codelets/rows/gemm.h"
 #include "data/cache.h"
 #include "data/random_split.h"
+#include "partition/metis.h"
 #include "runtime/files/checkpoint.h"
 #include "runtime/machine/limits.h"
 #include "runtime/machine/pool.h"
@@ -293,7 +294,7 @@ static enum sl_status check_gpu_memory(struct sl_session *t)
  * check first. A rank's tables are as long as for all parts. */
 static enum sl_status check_space(const struct sl_session *t)
 {
-    uint64_t bytes = sl_memory_need(t->settings, t->dataset, NULL, t->machine.n_workers, false);
+    uint64_t bytes = sl_memory_need(t->settings, t->dataset, NULL, t->machine.n_workers, SL_PARTITION_NONE);
     uint64_t blas = t->machine.n_workers * SL_GEMM_SPACE_BYTES;
     SL_FAIL_IF(!sl_limits_have_room(bytes + blas), SL_ENOMEM,
                "the run may need %.2f GB, and %.2f GB of address space for OpenBLAS's buffers, expected as much "
@@ -302,13 +303,13 @@ static enum sl_status check_space(const struct sl_session *t)
     return SL_OK;
 }
 
-/* Estimate the memory, and check that it is there. cuts: the graph is cut in this run. */
-static enum sl_status check_memory(struct sl_session *t, bool cuts)
+/* Estimate the memory, and check that it is there. cut: as for sl_memory_need. */
+static enum sl_status check_memory(struct sl_session *t, enum sl_partition_method cut)
 {
     uint64_t found = t->machine.topology.memory_bytes;
     const char *variable;
     uint64_t limit = sl_environment_memory(&variable);
-    t->memory_bytes = sl_memory_need(t->settings, t->dataset, &t->plan, t->machine.n_workers, cuts);
+    t->memory_bytes = sl_memory_need(t->settings, t->dataset, &t->plan, t->machine.n_workers, cut);
     SL_FAIL_IF(limit < t->memory_bytes, SL_ENOMEM,
                "$%s: found %llu MiB, expected at least the %llu MiB that the run may need; raise it, or unset it",
                variable, (unsigned long long)limit >> 20, ((unsigned long long)t->memory_bytes >> 20) + 1);
@@ -319,16 +320,49 @@ static enum sl_status check_memory(struct sl_session *t, bool cuts)
     return check_gpu_memory(t);
 }
 
+/* Find the file that keeps the parts, in *file_out (sl_free); NULL: none does. *cut_out: the method if the graph has to
+ * be cut, else SL_PARTITION_NONE. dataset: what is cut, into n parts. */
+static enum sl_status find_parts(const struct sl_session *t, const struct sl_dataset *dataset,
+                                 enum sl_partition_method method, uint32_t n, char **file_out,
+                                 enum sl_partition_method *cut_out)
+{
+    const struct sl_settings *s = t->settings;
+    const struct sl_dataset_options options = dataset_options(s, t->split);
+    const bool cuts = (method == SL_PARTITION_METIS || method == SL_PARTITION_STREAM) && n > 1;
+    char name[16];
+    char stem[64];
+    sl_free(SL_TAKE(*file_out));
+    sl_option_choice_name(sl_option_find(sl_settings_table_of(s), "partition"), (int)method, name, sizeof name);
+    snprintf(stem, sizeof stem, "%s-%u%s", name, n, s->epochs > 0 ? "" : "-unsplit");
+    if (!t->given) {
+        SL_CHECK(sl_dataset_cache_file(&options, stem, file_out));
+    } else if (cuts) {
+        uint64_t key = sl_cache_parts_key(dataset, (int)method, n, s->seed);
+        SL_CHECK(sl_dataset_cache_file_of_arrays(s->cache, key, dataset->graph.n_vertices, stem, file_out));
+    }
+    const bool kept = *file_out != NULL && access(*file_out, R_OK) == 0;
+    *cut_out = cuts && !kept ? method : SL_PARTITION_NONE;
+    return SL_OK;
+}
+
+/* Whether METIS has the integers and the memory to cut the graph. */
+static bool metis_fits(const struct sl_session *t)
+{
+    const struct sl_dataset *dataset = t->dataset;
+    const char *variable;
+    const uint64_t room = sl_min_u64(t->machine.topology.memory_bytes, sl_environment_memory(&variable));
+    return dataset->graph.n_edges * (dataset->directed ? 2 : 1) < sl_metis_most_edges() &&
+           sl_memory_need(t->settings, dataset, &t->plan, t->machine.n_workers, SL_PARTITION_METIS) <= room;
+}
+
 /* Check the memory, then cut the graph. held: by part, whether this rank is an owner; NULL: of all. */
 static enum sl_status make_partition(struct sl_session *t, const bool *held)
 {
     const struct sl_settings *s = t->settings;
-    struct sl_dataset_options options = dataset_options(s, t->split);
     enum sl_partition_method method = (enum sl_partition_method)s->partition;
+    enum sl_partition_method cut;
     bool whole = sl_schedule_of(s)->whole_graph;
     uint32_t n = whole ? sl_partition_pieces(method, t->dataset->graph.n_vertices, s->group_size) : s->group_size;
-    char name[16];
-    char stem[64];
     SL_FREED char *file = NULL;
     /* Inference ignores the split, which METIS balances for training. The parts decide the order of sums, so scores
      * with and without a split are then equal to the bit. */
@@ -346,16 +380,16 @@ static enum sl_status make_partition(struct sl_session *t, const bool *held)
     if (!sl_model_reads_relations(s)) {
         used.graph.relations = NULL;
     }
-    const bool cuts = (method == SL_PARTITION_METIS || method == SL_PARTITION_STREAM) && n > 1;
-    sl_option_choice_name(sl_option_find(sl_settings_table_of(s), "partition"), s->partition, name, sizeof name);
-    snprintf(stem, sizeof stem, "%s-%u%s", name, n, s->epochs > 0 ? "" : "-unsplit");
-    if (!t->given) {
-        SL_CHECK(sl_dataset_cache_file(&options, stem, &file));
-    } else if (cuts) {
-        uint64_t key = sl_cache_parts_key(dataset, (int)method, n, s->seed);
-        SL_CHECK(sl_dataset_cache_file_of_arrays(s->cache, key, dataset->graph.n_vertices, stem, &file));
+    SL_CHECK(find_parts(t, dataset, method, n, &file, &cut));
+    const bool instead = cut == SL_PARTITION_METIS && !whole && sl_n_ranks() == 1 && !metis_fits(t);
+    if (instead) {
+        method = SL_PARTITION_STREAM;
+        SL_CHECK(find_parts(t, dataset, method, n, &file, &cut));
     }
-    SL_CHECK(check_memory(t, cuts && (file == NULL || access(file, R_OK) != 0)));
+    SL_CHECK(check_memory(t, cut));
+    if (instead) {
+        sl_notify(SL_NOTICE_WARNING, "%s: too large for METIS in this memory: --partition stream is taken", t->name);
+    }
     const struct sl_partition_rule rule = {method, s->group_size, s->seed, file, held, whole};
     return sl_partition_make(dataset, &rule, &t->partition);
 }

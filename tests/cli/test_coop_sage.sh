@@ -331,6 +331,16 @@ export STARLING_EPOCHS=few
 expect 2 'STARLING_EPOCHS' $run
 unset STARLING_EPOCHS STARLING_HIDDEN
 
+# Where METIS has too little memory, stream has enough, and a line says so. The limit is found: it lies between their needs.
+large=(--dataset arxiv-synthetic --data-path none --cache none --pes 4 --epochs 1 --layers 1 --hidden 4 --fanout 2 --eval-every 0 --cpus 2)
+STARPU_LIMIT_CPU_MEM=40 "$program" "${large[@]}" >large.out 2>&1
+stream_mib=$(sed -n 's/.*at least the \([0-9]*\) MiB.*/\1/p' large.out)
+STARPU_LIMIT_CPU_MEM=$stream_mib "$program" "${large[@]}" >large.out 2>&1 || complain "expected a run in $stream_mib MiB, found: $(cat large.out)"
+grep -q 'warning: .*too large for METIS in this memory: --partition stream is taken' large.out || complain "expected a word of --partition stream, found: $(cat large.out)"
+STARPU_LIMIT_CPU_MEM=40 "$program" "${large[@]}" --partition stream >large.out 2>&1
+grep -q "at least the $stream_mib MiB" large.out || complain "expected $stream_mib MiB for --partition stream, too, found: $(cat large.out)"
+"$program" "${large[@]}" 2>&1 | grep 'stream' && complain 'found a word of --partition stream where METIS has room'
+
 # What StarPU cannot use of its own environment: one line that names the variable, or a way round it.
 for setting in STARPU_NCPU=abc STARPU_NCPU=-5 STARPU_LIMIT_CPU_MEM=1 STARPU_LIMIT_CPU_MEM=x STARPU_RESERVE_NCPU=4096 \
     STARPU_CALIBRATE=yes STARPU_WORKERS_CPUID=abc STARPU_HOSTNAME=a/b STARPU_TRACE_BUFFER_SIZE=-5; do

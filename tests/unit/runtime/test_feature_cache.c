@@ -102,7 +102,7 @@ TEST(test_need)
     assert_true(one.training > two.training && two.training > four.training && four.training == many.training);
     uint64_t pieces = SL_GPU_PIECES_BYTES;
     assert_true(one.training > pieces + 4 * dataset.graph.n_edges + 12 * 3000);
-    assert_true(one.training < pieces + sl_memory_need(&settings, &dataset, NULL, 2, false));
+    assert_true(one.training < pieces + sl_memory_need(&settings, &dataset, NULL, 2, SL_PARTITION_NONE));
     /* The first layer narrows: projected rows and what comes of them. */
     assert_true(four.evaluation > pieces + (16 + 16) * 3000 * sizeof(sl_real));
     assert_true(four.evaluation < pieces + (100 + 16) * 3000 * sizeof(sl_real));

@@ -20,7 +20,7 @@ static double need_of(const struct sl_dataset *of, const char *words)
     char all[300];
     snprintf(all, sizeof all, "layers=2 fanout=10,10 batch-size=500 chunks=2 pes=1 group-size=1 %s", words);
     settings_with(all, &settings);
-    return (double)sl_memory_need(&settings, of, NULL, 2, false);
+    return (double)sl_memory_need(&settings, of, NULL, 2, SL_PARTITION_NONE);
 }
 
 /* Rows of the hidden width: the outputs of an evaluation, at least, are of all vertices. */
@@ -68,8 +68,8 @@ TEST(test_start)
 {
     OWNED(sl_settings_free) struct sl_settings settings;
     settings_with("layers=1 fanout=1 hidden=4 batch-size=10 pes=2 group-size=2", &settings);
-    double cut = (double)sl_memory_need(&settings, &dataset, NULL, 2, true);
-    double read = (double)sl_memory_need(&settings, &dataset, NULL, 2, false);
+    double cut = (double)sl_memory_need(&settings, &dataset, NULL, 2, SL_PARTITION_METIS);
+    double read = (double)sl_memory_need(&settings, &dataset, NULL, 2, SL_PARTITION_NONE);
     assert_true(cut > read && cut < read + 100.0 * (double)dataset.graph.n_edges);
 }
 
@@ -80,13 +80,13 @@ TEST(test_ranks)
     struct sl_plan plan = {
         .n_pes = 4, .n_parts = 4, .n_groups = 1, .n_replicas = 1, .n_ranks = 4, .rank = 1, .first_pe = 1, .end_pe = 2};
     settings_with("layers=2 fanout=10,10 batch-size=500 hidden=1024 pes=4 group-size=4", &settings);
-    double one = (double)sl_memory_need(&settings, &dataset, NULL, 2, false);
-    double rank = (double)sl_memory_need(&settings, &dataset, &plan, 2, false);
+    double one = (double)sl_memory_need(&settings, &dataset, NULL, 2, SL_PARTITION_NONE);
+    double rank = (double)sl_memory_need(&settings, &dataset, &plan, 2, SL_PARTITION_NONE);
     assert_true(rank < 0.8 * one && rank > 0.25 * one);
     plan.n_ranks = 1;
     plan.end_pe = 4;
     plan.first_pe = 0;
-    assert_true((double)sl_memory_need(&settings, &dataset, &plan, 2, false) == one);
+    assert_true((double)sl_memory_need(&settings, &dataset, &plan, 2, SL_PARTITION_NONE) == one);
 }
 
 /* On the whole graph: recomputation and bf16 take less, layers take more. */
@@ -112,7 +112,7 @@ TEST(test_pipe)
         settings.chunks = 1;
         settings.pes = settings.group_size = 8;
         settings.history_every = 1000;
-        need[i] = (double)sl_memory_need(&settings, &dataset, NULL, 2, false);
+        need[i] = (double)sl_memory_need(&settings, &dataset, NULL, 2, SL_PARTITION_NONE);
     }
     assert_true(need[1] < 0.9 * need[0] && need[2] < 0.9 * need[0] && need[3] > 1.5 * need[0]);
 }
