@@ -203,7 +203,12 @@ static enum sl_status solve(const struct sl_dataset *dataset, uint32_t n_parts, 
     SL_CHECK(make_weights(dataset, problem));
     SL_CHECK(sl_alloc_zero(n, sizeof *problem->parts, "METIS parts", &problem->parts));
     problem->n_vertices = (idx_t)n;
-    return call(problem, (idx_t)n_parts, 1, seed);
+    const uint64_t bytes = (uint64_t)problem->offsets[n] * (SL_METIS_EDGE_BYTES - sizeof *problem->neighbours);
+    SL_CHECK(sl_memory_check(bytes, "METIS"));
+    sl_memory_hold("METIS", bytes);
+    enum sl_status st = call(problem, (idx_t)n_parts, 1, seed);
+    sl_memory_release("METIS", bytes);
+    return st;
 }
 
 static enum sl_status read_parts(const struct problem *problem, uint32_t n_parts, uint32_t *parts)

@@ -4,6 +4,7 @@
  * Checked allocation. A block starts at a cache line or a page. Its header is on the preceding line or page. */
 #include "support/memory.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -14,18 +15,114 @@
 #include <unistd.h>
 
 #define LINE_BYTES 64
-#define LIMITED_BYTES ((size_t)16 << 20) /* smaller blocks are not worth a look at the system's count */
+#define LIMITED_BYTES ((size_t)16 << 20) /* fewer new bytes are not worth a look at the system's count */
+#define LISTED_BYTES 5000000             /* 0.01 GB */
 #define HUGE_PAGE ((size_t)2 << 20)
 
 static atomic_long live;
 static atomic_long ration = -1;
 static _Atomic uint64_t limit = UINT64_MAX;
+static _Atomic uint64_t unchecked; /* bytes of blocks since the last look */
 
-/* The header directly before a block: start of the system's block, and size of ours. */
+/* The header directly before a block: start of the system's block, size of ours, and whom a large one is counted for.
+ */
 struct header {
     void *start;
     size_t bytes;
+    struct holder *holder;
 };
+
+/* ---- who holds how much ---- */
+
+#define MOST_HOLDERS 96 /* names of large blocks; all further names count as "others" */
+#define MOST_LISTED 4
+
+static struct holder {
+    char name[40];           /* empty: free */
+    uint64_t bytes, at_peak; /* now; when all holders together had most */
+} holders[MOST_HOLDERS];
+static uint64_t n_held, most_held;
+static pthread_mutex_t holders_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* The lock is held. */
+static struct holder *find_holder(const char *name)
+{
+    uint32_t i = 0;
+    while (i + 1 < MOST_HOLDERS && holders[i].name[0] != '\0' &&
+           strncmp(holders[i].name, name, sizeof holders[i].name - 1) != 0) {
+        i++;
+    }
+    if (holders[i].name[0] == '\0') {
+        snprintf(holders[i].name, sizeof holders[i].name, "%s", i + 1 < MOST_HOLDERS ? name : "others");
+    }
+    return &holders[i];
+}
+
+static struct holder *hold(const char *name, uint64_t bytes)
+{
+    pthread_mutex_lock(&holders_lock);
+    struct holder *holder = find_holder(name);
+    holder->bytes += bytes;
+    n_held += bytes;
+    for (uint32_t i = 0; n_held > most_held && i < MOST_HOLDERS; i++) {
+        holders[i].at_peak = holders[i].bytes;
+    }
+    most_held = n_held > most_held ? n_held : most_held;
+    pthread_mutex_unlock(&holders_lock);
+    return holder;
+}
+
+static void release(struct holder *holder, uint64_t bytes)
+{
+    pthread_mutex_lock(&holders_lock);
+    holder->bytes -= bytes;
+    n_held -= bytes;
+    pthread_mutex_unlock(&holders_lock);
+}
+
+void sl_memory_hold(const char *name, uint64_t bytes)
+{
+    hold(name, bytes);
+}
+
+void sl_memory_release(const char *name, uint64_t bytes)
+{
+    release(hold(name, 0), bytes);
+}
+
+static uint64_t held_by(const struct holder *holder, bool at_peak)
+{
+    return at_peak ? holder->at_peak : holder->bytes;
+}
+
+/* The holder with most bytes of those after `last` in descending order. NULL: there is none. */
+static const struct holder *next_holder(const struct holder *last, bool at_peak)
+{
+    const struct holder *next = NULL;
+    for (const struct holder *h = holders; h < holders + MOST_HOLDERS; h++) {
+        const uint64_t bytes = held_by(h, at_peak);
+        const uint64_t least = next != NULL ? held_by(next, at_peak) : 0;
+        const uint64_t most = last != NULL ? held_by(last, at_peak) : UINT64_MAX;
+        if (bytes > least && (bytes < most || (bytes == most && h > last))) {
+            next = h;
+        }
+    }
+    return next;
+}
+
+void sl_memory_list(bool at_peak, char out[SL_HOLDERS_BYTES])
+{
+    size_t used = 0;
+    out[0] = '\0';
+    pthread_mutex_lock(&holders_lock);
+    const struct holder *h = next_holder(NULL, at_peak);
+    for (int n = 0; n < MOST_LISTED && h != NULL && held_by(h, at_peak) >= LISTED_BYTES; n++) {
+        used += (size_t)snprintf(out + used, SL_HOLDERS_BYTES - used, "%s%s %.2f GB", n > 0 ? ", " : "", h->name,
+                                 (double)held_by(h, at_peak) / 1e9);
+        h = next_holder(h, at_peak);
+    }
+    pthread_mutex_unlock(&holders_lock);
+}
 
 static int rationed(void)
 {
@@ -74,15 +171,20 @@ static uint64_t touched(void)
 enum sl_status sl_memory_check(uint64_t bytes, const char *name)
 {
     uint64_t most = atomic_load(&limit);
-    if (bytes < LIMITED_BYTES || most == UINT64_MAX) {
+    if (most == UINT64_MAX || atomic_fetch_add(&unchecked, bytes) + bytes < LIMITED_BYTES) {
         return SL_OK;
     }
+    atomic_store(&unchecked, 0);
     uint64_t used = touched();
-    SL_FAIL_IF(used > most || bytes > most - used, SL_ENOMEM,
-               "%s: need %.2f GB of memory beside the %.2f GB in use, and this process may use %.2f GB; use a "
-               "smaller graph, batch or width, or a larger machine",
-               name, (double)bytes / 1e9, (double)used / 1e9, (double)most / 1e9);
-    return SL_OK;
+    if (used <= most && bytes <= most - used) {
+        return SL_OK;
+    }
+    char list[SL_HOLDERS_BYTES];
+    sl_memory_list(false, list);
+    return sl_fail(SL_ENOMEM,
+                   "%s: need %.2f GB of memory beside the %.2f GB in use (%s), and this process may use %.2f GB; try "
+                   "--partition stream, --score-fanout, --precision bf16, a smaller batch or width, or more processes",
+                   name, (double)bytes / 1e9, (double)used / 1e9, list, (double)most / 1e9);
 }
 
 static enum sl_status allocate(size_t count, size_t size, const char *name, int zero, void **out)
@@ -106,7 +208,8 @@ static enum sl_status allocate(size_t count, size_t size, const char *name, int 
                "%s: no memory for %zu bytes; free some, or use a smaller graph, batch or width", name, bytes);
     wish_huge_pages(start, bytes);
     char *block = start + (unit - (uintptr_t)start % unit) % unit + unit;
-    ((struct header *)(void *)block)[-1] = (struct header){.start = start, .bytes = bytes};
+    struct holder *holder = bytes >= SL_OWN_PAGES_BYTES ? hold(name, bytes) : NULL;
+    ((struct header *)(void *)block)[-1] = (struct header){.start = start, .bytes = bytes, .holder = holder};
     atomic_fetch_add(&live, 1);
     *out = block;
     return SL_OK;
@@ -147,7 +250,11 @@ enum sl_status sl_strdup(const char *text, char **out)
 void sl_free(void *block)
 {
     if (block != NULL) {
-        free(((struct header *)block)[-1].start);
+        const struct header header = ((struct header *)block)[-1];
+        if (header.holder != NULL) {
+            release(header.holder, header.bytes);
+        }
+        free(header.start);
         atomic_fetch_sub(&live, 1);
     }
 }

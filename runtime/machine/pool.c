@@ -20,6 +20,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "support/memory.h"
 #include "support/minmax.h"
 #include "tasks/ranks.h"
 
@@ -31,6 +32,7 @@
 #define N_HOMES 16 /* free lists per class; more workers share lists */
 #define LINE_BYTES 64
 #define HUGE_PAGE (2u << 20)
+#define HOLDER "compute buffers"
 #define ARENA_BYTES ((size_t)16 << 20) /* address space; memory is used huge page by huge page */
 
 /* jemalloc's function, if the program is linked with jemalloc. */
@@ -170,7 +172,19 @@ static void put_to_use(struct header *header)
     if (!header->used && whole >= HUGE_PAGE) {
         madvise(header, whole, MADV_HUGEPAGE);
     }
+    if (!header->used) {
+        sl_memory_hold(HOLDER, header->bytes);
+    }
     header->used = true;
+}
+
+/* Its pages return to the system. */
+static void out_of_use(struct header *header)
+{
+    if (header->used) {
+        sl_memory_release(HOLDER, header->bytes);
+    }
+    header->used = false;
 }
 
 /* The lists of the calling thread: a worker's own, or the common one of all other threads. */
@@ -246,7 +260,7 @@ static void empty_block(struct header *header)
     if (header->used && first < end) {
         madvise((char *)header + (first - (uintptr_t)header), end - first, MADV_DONTNEED);
     }
-    header->used = false;
+    out_of_use(header);
 }
 
 /* Return the blocks of these lists to the system. If an arena still has blocks in use, its free blocks return only
@@ -265,6 +279,7 @@ static void release_lists(struct header **lists)
                 continue;
             }
             n_bytes -= header->bytes;
+            out_of_use(header);
             if (header->arena == NULL) {
                 free(header);
             }
@@ -340,33 +355,60 @@ void sl_pool_report(struct sl_failure *to)
     failure = to;
 }
 
-static int without_memory(size_t bytes, void **out)
+/* st: why. */
+static int without_memory(enum sl_status st, void **out)
 {
     if (failure == NULL) {
         return -ENOMEM;
     }
-    sl_failure_set(failure, sl_fail(SL_ENOMEM,
-                                    "no memory for a buffer of %zu bytes; free some, raise 'ulimit -v', or use a "
-                                    "smaller graph, batch or width",
-                                    bytes));
+    sl_failure_set(failure, st);
     *out = nowhere;
     return 0;
+}
+
+/* Take a block, a used one if one is free. SL_ENOMEM: the system has none, or the limit of this process allows no more
+ * memory. The lock is held. */
+static enum sl_status take(unsigned class, size_t bytes, struct header **out)
+{
+    struct header *header = take_free(class);
+    if (header != NULL && header->used) {
+        *out = header;
+        return SL_OK;
+    }
+    enum sl_status st = sl_memory_check(bytes, HOLDER);
+    if (st != SL_OK) {
+        release_free_blocks();
+        st = sl_memory_check(bytes, HOLDER);
+    }
+    if (st == SL_OK && header == NULL) {
+        header = take_fresh(class, bytes);
+    }
+    if (st == SL_OK && header == NULL) {
+        st = sl_fail(SL_ENOMEM,
+                     "no memory for a buffer of %zu bytes; free some, raise 'ulimit -v', or use a smaller graph, batch "
+                     "or width",
+                     bytes);
+    }
+    if (st != SL_OK && header != NULL) {
+        header->next = reserve_lists[header->class];
+        reserve_lists[header->class] = header;
+    }
+    *out = header;
+    return st;
 }
 
 static __attribute__((unused)) int pool_malloc(unsigned node, void **out, size_t bytes, int flags)
 {
     size_t rounded;
+    struct header *header;
     unsigned class = class_of(bytes, &rounded);
     (void)node;
     (void)flags;
     pthread_mutex_lock(&lock);
-    struct header *header = take_free(class);
-    if (header == NULL) {
-        header = take_fresh(class, rounded);
-    }
+    enum sl_status st = take(class, rounded, &header);
     pthread_mutex_unlock(&lock);
-    if (header == NULL) {
-        return without_memory(bytes, out);
+    if (st != SL_OK) {
+        return without_memory(st, out);
     }
     put_to_use(header);
     *out = (char *)header + LINE_BYTES;

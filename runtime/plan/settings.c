@@ -515,6 +515,11 @@ static const struct sl_option options[] = {
              "worker, for the few tasks that GPUs cannot run. $STARPU_NCPU overrides 0. With GPUs, any other number "
              "lets CPUs share all work",
      .change = FREELY, .spread = OWN, .common = true, .brief = "CPU workers"},
+    {.name = "memory", .group = "StarPU", .kind = SL_OPTION_REAL, .offset = FIELD(memory), .max = 1e6,
+     .shown = "what the machine and its limits allow", .argument = "GB",
+     .help = "Memory of this process. A run that may need more does not start, and one that grows beyond it ends with "
+             "a line that says who holds how much. 0: what the machine, its control groups and `ulimit` allow",
+     .change = FREELY, .spread = OWN},
     {.name = "gpus", .group = "StarPU", .kind = SL_OPTION_U32, .offset = FIELD(gpus), .max = 4096, .initial = "all",
      .word = "all", .argument = "N|all",
      .help = "GPUs. all: every GPU that CUDA finds (none in a build without CUDA). Several processes on a machine "
@@ -628,7 +633,7 @@ static const struct sl_option_alias aliases[] = {
     {"metrics-steps", "log-every,log-interval,log-steps"}, {"save", "output,model-out,model-dir,save-model"},
     {"predict", "pred-file,save-pred,save-predictions"}, {"embed", "save-embed,save-embeddings"},
     {"checkpoint", "ckpt"}, {"resume", "continue"}, {"trace", "profile"}, {"cpus", "workers,threads,nthreads,cores"},
-    {"gpus", "gpu,devices,device,device-id,cuda,cpu"},
+    {"memory", "mem,max-memory,memory-limit,ram"}, {"gpus", "gpu,devices,device,device-id,cuda,cpu"},
     {"--model sage takes the mean over in-neighbours", "aggr,aggregator,agg"},
     {"evaluation takes all in-neighbours, without batches", "eval-batch-size,val-batch-size,test-batch-size"},
     {"optimizer", "optim"}, {"the optimisers are adam and adamw", "momentum"},

@@ -182,6 +182,7 @@ struct sl_settings {
     /* StarPU */
     /* CPU workers. 0: one per core of the cpuset; with GPUs one, for tasks that GPUs cannot run. */
     uint32_t cpus;
+    double memory; /* GB of this process; 0: what the machine and its limits allow */
     /* SL_GPUS_ALL: all GPUs, if the build can use them. sl_session_open replaces it by their number. */
     uint32_t gpus;
     /* NULL: $STARPU_SCHED; if not set, dmdas with GPUs and near without */

@@ -19,7 +19,8 @@
 #define BAR_MAX 40
 #define BAR_MIN 8
 #define COLUMNS_UNKNOWN 80
-#define LONG_RUN 1000 /* epochs: the line is full, and makes room for the mark of the best epoch */
+#define MUCH_MEMORY 250000000 /* bytes: the user may ask who holds them */
+#define LONG_RUN 1000         /* epochs: the line is full, and makes room for the mark of the best epoch */
 
 enum sl_progress_mode sl_progress_mode_of(FILE *stream)
 {
@@ -243,6 +244,9 @@ static void print_costs(FILE *stream, const struct sl_metrics_summary *summary)
     }
     if (summary->peak_rss_bytes > 0) {
         sl_print_line(stream, "memory", "%.2f GB at most%s", (double)summary->peak_rss_bytes / 1e9, of_rank);
+    }
+    if (summary->peak_rss_bytes >= MUCH_MEMORY && summary->held != NULL && summary->held[0] != '\0') {
+        sl_print_line(stream, "held by", "%s", summary->held);
     }
 }
 

@@ -412,6 +412,7 @@ static enum sl_status only_evaluate(struct sl_session *t)
 
 static enum sl_status summarise(struct sl_session *t)
 {
+    char held[SL_HOLDERS_BYTES];
     struct sl_metrics_summary summary = {.evaluated = t->best != NULL,
                                          .sampled = t->settings->n_score_fanout > 0,
                                          .best = t->state.best,
@@ -420,8 +421,10 @@ static enum sl_status summarise(struct sl_session *t)
                                          .epochs =
                                              (double)sl_plan_epoch(&t->plan, t->state.step) +
                                              (double)sl_plan_number(&t->plan, t->state.step) / t->plan.n_per_epoch,
+                                         .held = held,
                                          .n_ranks = t->plan.n_ranks,
                                          .waits = t->waited};
+    sl_memory_list(true, held);
     if (t->best == NULL) {
         sl_objective_scores(&t->objective, &t->shards, &summary.best);
     }

@@ -6,6 +6,7 @@
 
 #include <math.h>
 
+#include "partition/metis.h"
 #include "runtime/full/evaluate.h"
 #include "runtime/machine/gpus.h"
 #include "runtime/machine/pool.h"
@@ -297,9 +298,8 @@ static double sample_bytes(const struct basis *b)
 
 /* ---- one process, one GPU ---- */
 
-/* A rank that reads its share from a cache has little of the loaded dataset in memory at a time. METIS has 14 numbers
- * of an edge: the graph, and coarser graphs with weights. The union of a directed graph and its reverse, which `stream`
- * cuts, takes 6 while it is made. */
+/* A rank that reads its share from a cache has little of the loaded dataset in memory at a time. The union of a
+ * directed graph and its reverse, which `stream` cuts, takes 6 numbers of an edge. */
 uint64_t sl_memory_need(const struct sl_settings *s, const struct sl_dataset *dataset, const struct sl_plan *plan,
                         uint32_t n_workers, enum sl_partition_method cut)
 {
@@ -308,9 +308,9 @@ uint64_t sl_memory_need(const struct sl_settings *s, const struct sl_dataset *da
     struct basis b;
     find_basis(s, dataset, ranks || s->gpus > 0, &b);
     double loaded = graph_bytes(&b, b.n, b.n_edges) + feature_bytes(&b, b.n);
-    const double numbers =
-        if_so(cut == SL_PARTITION_METIS, 14) + if_so(cut == SL_PARTITION_STREAM && dataset->directed, 6);
-    const double cutting = numbers * sizeof(sl_vertex) * b.n_edges;
+    const double of_edge = if_so(cut == SL_PARTITION_METIS, SL_METIS_EDGE_BYTES) +
+                           if_so(cut == SL_PARTITION_STREAM && dataset->directed, 6 * sizeof(sl_vertex));
+    const double cutting = of_edge * b.n_edges;
     b.in_hand = 2.0 * n_workers * (1 << SL_EVALUATE_SHIFT); /* in work, and the next chunk */
     if (ranks) {
         process += MESSAGE_BYTES + b.n * 12 * sizeof(sl_vertex); /* ids of all, lists of the halo */

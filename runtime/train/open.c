@@ -101,14 +101,16 @@ static enum sl_status check_given(const struct sl_settings *settings, const stru
     return SL_OK;
 }
 
-/* Without the limit the reader would fill the memory until the system kills the process. */
+/* Bytes that this process may use. */
+static uint64_t memory_budget(const struct sl_settings *s)
+{
+    return s->memory > 0 ? sl_min_u64((uint64_t)(s->memory * 1e9), sl_limits_memory()) : sl_limits_memory();
+}
+
 static enum sl_status load_dataset(const struct sl_settings *s, const char *usual_split, struct sl_dataset *out)
 {
     struct sl_dataset_options options = dataset_options(s, usual_split);
-    sl_memory_limit(sl_limits_memory());
-    enum sl_status st = sl_dataset_load(&options, out);
-    sl_memory_limit(UINT64_MAX);
-    return st;
+    return sl_dataset_load(&options, out);
 }
 
 /* Take the options of --load and check all. Files that do not say the number of outputs have arrays that show it. */
@@ -130,7 +132,11 @@ enum sl_status sl_dataset_open(struct sl_settings *settings, struct sl_dataset *
     *out = NULL;
     SL_TRY(st, check_settings(settings), done);
     SL_TRY(st, sl_alloc_zero(1, sizeof *dataset, "a dataset", &dataset), done);
-    SL_TRY(st, load_dataset(settings, "", dataset), undo);
+    sl_memory_limit(
+        memory_budget(settings)); /* else readers would fill the memory until the system kills the process */
+    st = load_dataset(settings, "", dataset);
+    sl_memory_limit(UINT64_MAX);
+    SL_TRY(st, st, undo);
     if (settings->model_file != NULL && !sl_settings_trains_links(settings)) {
         sl_targets_widen(&dataset->targets, settings->model_file->n_outputs);
     }
@@ -729,6 +735,7 @@ enum sl_status sl_session_open(struct sl_settings *settings, const struct sl_dat
     SL_TRY(st, check_settings(settings), done);
     SL_TRY(st, check_given(settings, dataset), done);
     SL_TRY(st, check_watchdog(settings), done);
+    sl_memory_limit(memory_budget(settings)); /* until sl_session_close */
     SL_TRY(st, sl_process_join(settings), done);
     SL_TRY(st, sl_ranks_match_settings(settings, dataset != NULL), done);
     if (sl_rank() == 0) {
@@ -748,6 +755,7 @@ enum sl_status sl_session_open(struct sl_settings *settings, const struct sl_dat
     SL_TRY(st, compare_data(t, &checkpoint), done);
     SL_TRY(st, sl_trace_prepare(settings), done);
     SL_TRY(st, sl_machine_start(settings, &t->machine), done);
+    t->machine.topology.memory_bytes = sl_min_u64(t->machine.topology.memory_bytes, memory_budget(settings));
     SL_TRY(st, open_data(t, &checkpoint), done);
     SL_TRY(st, open_schedule(t, &checkpoint), done);
     SL_TRY(st, watch(t), done);
@@ -769,6 +777,7 @@ void sl_session_close(struct sl_session *t)
     if (t == NULL) {
         return;
     }
+    sl_memory_limit(UINT64_MAX);
     sl_watchdog_end();
     sl_session_wake(t);
     if (t->machine.started) {

@@ -109,6 +109,21 @@ sweep -n "$([[ -n $long ]] && seq 5 40 || echo 5 6 8 12 24)"
 sweep -l "0 64"
 ((EUID == 0)) || sweep -u "1 2" # root has no such limit
 
+# ---- the option's limit -----------------------------------------------------------------------------------------------------------
+
+# GB, from less than a program takes to more than it needs. It ends with one line, or its own growth stays within.
+for gb in 0.01 $(seq -f 0.%03.0f 40 "$([[ -n $long ]] && echo 2 || echo 20)" 160); do
+    for name in sage pipe; do
+        declare -n words=$name
+        timeout -s KILL 120 "${words[@]}" --memory "$gb" >/dev/null 2>stderr
+        status=$?
+        judge "--memory $gb: $name"
+        ((status == 0)) || grep -q 'this process may use' stderr || complain "--memory $gb: $name: $(cat stderr)"
+    done
+done
+unset -n words
+((status == 0)) || complain "--memory 0.16: pipe_gnn does not run: $(cat stderr)"
+
 # ---- files of limited size: as on a full disk -----------------------------------------------------------------------------------
 
 for kb in 0 1 2 4 8 16 64; do

@@ -12,6 +12,7 @@
 #include "data/load.h"
 
 #include "runtime/machine/pool.h"
+#include "support/memory.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define SKIP_WITHOUT_POOL() skip()
@@ -217,6 +218,34 @@ TEST(test_waste)
             give(block[i], bytes);
         }
     }
+}
+
+/* Beyond the limit of the process a buffer has no memory, and the run's failure says who holds the rest. Free blocks go
+ * back first. */
+TEST(test_limit)
+{
+    const size_t bytes = (size_t)200 << 20;
+    SKIP_WITHOUT_POOL();
+    struct sl_failure failure = {0};
+    sl_pool_release();
+    char *block = take(bytes);
+    memset(block, 1, bytes);
+    sl_pool_report(&failure);
+    sl_memory_limit(2 * bytes);
+    void *none = NULL;
+    assert_int_equal(starpu_malloc_flags(&none, 3 * bytes / 2, 0), 0);
+    assert_int_equal(sl_failure_status(&failure), SL_ENOMEM);
+    assert_non_null(strstr(sl_message(), "compute buffers: need 0.3"));
+    assert_non_null(strstr(sl_message(), " in use (compute buffers 0.2"));
+    starpu_free_flags(none, 3 * bytes / 2, 0);
+    give(block, bytes);
+    failure = (struct sl_failure){0};
+    void *other = take(3 * bytes / 2); /* the free block has made room */
+    assert_int_equal(sl_failure_status(&failure), SL_OK);
+    give(other, 3 * bytes / 2);
+    sl_memory_limit(UINT64_MAX);
+    sl_pool_report(NULL);
+    sl_pool_release();
 }
 
 /* Few free blocks are kept; many go back to the system, but none that is in use. */

@@ -124,6 +124,23 @@ TEST(the_summary_is_a_table)
                                 "best epoch 7  valid 0.0679  test 123456  time 12.346 s\n" /* no fractions */
                                 "score       valid      test\ntime      10 epochs, 1.235 s each\n"
                                 "memory    0.12 GB at most\n");
+    stream = to_buffer();
+    sl_progress_open(stream, SL_PROGRESS_LINES, 10, 4, &p);
+    s.evaluated = false;
+    s.held = "rows 0.20 GB";
+    sl_progress_summary(&p, &s); /* too little to ask */
+    s.peak_rss_bytes = 300000000;
+    sl_progress_summary(&p, &s);
+    s.held = "";
+    s.evaluated = s.sampled = true;
+    sl_progress_summary(&p, &s);
+    fclose(stream);
+    assert_string_equal(buffer, "time      10 epochs, 1.235 s each\nmemory    0.12 GB at most\n"
+                                "time      10 epochs, 1.235 s each\nmemory    0.30 GB at most\n"
+                                "held by   rows 0.20 GB\n"
+                                "best epoch 7  valid 0.0679  test 123456  time 12.346 s\n"
+                                "sampled     valid      test\ntime      10 epochs, 1.235 s each\n"
+                                "memory    0.30 GB at most\n");
 }
 
 TEST(nothing_is_nothing)

@@ -214,4 +214,55 @@ TEST(test_limit)
     assert_int_equal(sl_memory_live(), 0);
 }
 
+/* Many small blocks are looked at together. */
+TEST(test_small_blocks_add_up)
+{
+    enum { MOST = 40 };
+    char *blocks[MOST] = {NULL};
+    uint32_t n = 0;
+    enum sl_status st = SL_OK;
+    sl_memory_limit(1);
+    while (st == SL_OK && n < MOST) {
+        st = sl_alloc((size_t)2 << 20, 1, "rows", &blocks[n++]);
+    }
+    sl_memory_limit(UINT64_MAX);
+    assert_true(st == SL_ENOMEM && n <= 8);
+    while (n > 0) {
+        sl_free(blocks[--n]);
+    }
+}
+
+/* The names of large blocks, with most bytes first; one of another name with equal bytes, and memory of others. */
+TEST(test_holders)
+{
+    const size_t mib = (size_t)1 << 20;
+    char *rows = NULL, *ids = NULL, *more = NULL, *same = NULL;
+    char text[SL_HOLDERS_BYTES];
+    sl_memory_list(false, text);
+    assert_string_equal(text, "");
+    assert_int_equal(sl_alloc(20 * mib, 1, "rows", &rows), SL_OK);
+    assert_int_equal(sl_alloc(30 * mib, 1, "ids", &ids), SL_OK);
+    assert_int_equal(sl_alloc(20 * mib, 1, "rows", &more), SL_OK);
+    assert_int_equal(sl_alloc_zero(30 * mib, 1, "a name that is longer than forty characters are", &same), SL_OK);
+    sl_memory_hold("a library", 100 * mib);
+    sl_memory_list(false, text);
+    assert_string_equal(text, "a library 0.10 GB, rows 0.04 GB, ids 0.03 GB, a name that is longer than forty charac "
+                              "0.03 GB");
+    sl_memory_limit(1);
+    assert_int_equal(sl_memory_check(64 * mib, "METIS"), SL_ENOMEM);
+    sl_memory_limit(UINT64_MAX);
+    assert_non_null(strstr(sl_message(), "METIS: need 0.07 GB of memory beside the "));
+    assert_non_null(strstr(sl_message(), " in use (a library 0.10 GB, rows 0.04 GB, "));
+    sl_memory_release("a library", 100 * mib);
+    sl_free(rows);
+    sl_free(ids);
+    sl_free(same);
+    sl_memory_list(false, text);
+    assert_string_equal(text, "rows 0.02 GB");
+    sl_memory_list(true, text);
+    assert_non_null(strstr(text, "a library 0.10 GB, rows 0.04 GB"));
+    sl_free(more);
+    assert_int_equal(sl_memory_live(), 0);
+}
+
 TEST_MAIN(NULL, NULL)
