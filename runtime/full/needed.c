@@ -18,7 +18,6 @@
 #include "tasks/rows.h"
 
 #define GRAIN 4096 /* vertices that one thread takes at a time */
-#define MOST 0.75
 
 /* ---- hops ---- */
 
@@ -108,7 +107,7 @@ static void count_edges(struct hops *hops)
 }
 
 /* Mark the vertices within n_hops hops of the scored ones. False: without samples the layers would sum over more than
- * MOST of the edges of an evaluation of all vertices; then some vertices may not be marked. */
+ * SL_NEEDED_MOST of the edges of an evaluation of all vertices; then some vertices may not be marked. */
 static bool mark(struct hops *hops)
 {
     const struct sl_needed *needed = hops->needed;
@@ -120,7 +119,7 @@ static bool mark(struct hops *hops)
         n_summed += (double)hops->n_edges;
         hops->n_copied += h + 1 >= needed->n_hops ? hops->n_edges : 0;
         const double rest = (n_layers - 1.0 - h) * (double)hops->n_edges; /* earlier layers sum over at least so many */
-        if (needed->sample == NULL && n_summed + rest > MOST * n_layers * (double)hops->graph->n_edges) {
+        if (needed->sample == NULL && n_summed + rest > SL_NEEDED_MOST * n_layers * (double)hops->graph->n_edges) {
             return false;
         }
         if (h < needed->n_hops) {

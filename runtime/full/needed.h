@@ -50,6 +50,8 @@ struct sl_needed {
     starpu_data_handle_t *ids;
 };
 
+#define SL_NEEDED_MOST 0.75 /* of the edges of an evaluation of all vertices */
+
 /* Find the vertices that the rows of chosen vertices need or, if chosen is NULL, the objective's scores. Above, chosen
  * vertices count as scored. One process has all parts. sample: borrowed; NULL: sums read all in-neighbours. Then *out
  * stays empty if all vertices should be evaluated: the needed rows save less than a quarter of all sums, or less memory

@@ -8,6 +8,7 @@
 
 #include "partition/metis.h"
 #include "runtime/full/evaluate.h"
+#include "runtime/full/needed.h"
 #include "runtime/machine/gpus.h"
 #include "runtime/machine/pool.h"
 #include "runtime/minibatch/steps.h"
@@ -36,6 +37,8 @@ struct basis {
     double received;     /* rows that an evaluation receives of other ranks, at most */
     /* A step of one group: vertices by level (0: the seeds), edges by hop. */
     double vertices[SL_MAX_LAYERS + 1], edges[SL_MAX_LAYERS];
+    /* Vertices that an evaluation computes, by hops before its last level, and edges of the lists that it copies. */
+    double evaluated[SL_MAX_LAYERS + 1], copied;
 };
 
 /* `number` if the condition is true, else 0. */
@@ -87,6 +90,38 @@ static void count_step(struct basis *b)
     }
 }
 
+/* Whether an evaluation may leave vertices out (runtime/full/needed.h). */
+static bool leaves_out(const struct sl_settings *s)
+{
+    const bool files = (s->predict != NULL && s->predict_vertices == NULL) || s->embed != NULL;
+    return !files && !sl_settings_trains_links(s) && s->gpus == 0;
+}
+
+/* Around scored vertices as around seeds. all: an evaluation computes all vertices. */
+static void count_evaluated(bool all, struct basis *b)
+{
+    const struct sl_settings *s = b->settings;
+    const struct sl_graph *graph = &b->dataset->graph;
+    const struct sl_layer *layer = b->model.layer;
+    const uint32_t n_hops = layer[0].from - layer[b->model.n_vertex_layers - 1].level;
+    const bool samples = s->n_score_fanout > 0;
+    double n_drawn = 0;
+    b->evaluated[0] = fmin(b->n, b->dataset->valid.n + b->dataset->test.n);
+    for (uint32_t h = 0; h < n_hops; h++) {
+        const double fanout = samples ? s->score_fanout[n_hops - 1 - h] : INFINITY;
+        const double n_edges = b->evaluated[h] * mean_drawn(graph, fanout);
+        n_drawn += n_edges;
+        b->copied = samples ? n_drawn : n_edges;
+        b->evaluated[h + 1] = b->evaluated[h] + distinct(b->n - b->evaluated[h], n_drawn);
+    }
+    if (all || (!samples && n_drawn > SL_NEEDED_MOST * n_hops * b->n_edges)) {
+        b->copied = 0;
+        for (uint32_t h = 0; h <= n_hops; h++) {
+            b->evaluated[h] = b->n;
+        }
+    }
+}
+
 /* If a layer adds features to its output (--residual), sparse features become dense. */
 static void find_basis(const struct sl_settings *s, const struct sl_dataset *dataset, bool converts, struct basis *out)
 {
@@ -114,6 +149,7 @@ static void find_basis(const struct sl_settings *s, const struct sl_dataset *dat
     if (!out->pipe) {
         count_step(out);
     }
+    count_evaluated(converts || !leaves_out(s), out);
 }
 
 /* Take the share of n_own of n_pes PEs, and of n_parts parts. */
@@ -127,6 +163,14 @@ static void take_share(double n_own, double n_pes, double n_parts, struct basis 
 
 /* ---- rows ---- */
 
+static double edge_bytes(const struct basis *b)
+{
+    const struct sl_graph *graph = &b->dataset->graph;
+    return sizeof(sl_vertex) + if_so(graph->weights != NULL, sizeof *graph->weights) +
+           if_so(graph->relations != NULL, sizeof *graph->relations) +
+           if_so(graph->rows != NULL, 2 * sizeof *graph->rows + b->dataset->edge_features.n_columns * sizeof(sl_real));
+}
+
 /* What the walk over the layers counts, in bytes. */
 struct rows {
     double kept, outputs; /* until the backward pass; outputs among them */
@@ -139,6 +183,13 @@ struct rows {
 static double all_rows(const struct basis *b, double row)
 {
     return b->share * b->dataset->graph.n_vertices * row;
+}
+
+/* Bytes of own rows that an evaluation computes of a level. An unused role has no level. */
+static double evaluated_rows(const struct basis *b, uint32_t level, double row)
+{
+    const uint32_t last = b->model.layer[b->model.n_vertex_layers - 1].level;
+    return row > 0 ? b->share * b->evaluated[level - last] * row : 0;
 }
 
 /* Bytes of own rows of a level: of a step, or of all vertices. */
@@ -194,11 +245,12 @@ static void evaluate_layer(const struct basis *b, uint32_t i, struct rows *sum)
         double row = order->row[role].width * (double)sl_dtype_size(order->row[role].dtype);
         bool added = order->project_first && (role == SL_ROWS_Z || role == SL_ROWS_T);
         bool whole = role == SL_ROWS_H || role == (int)order->travelling || added || layer->last;
-        bytes += whole ? all_rows(b, row) : fmin(all_rows(b, row), b->in_hand * row);
-        sum->ahead += if_so(role == SL_ROWS_SUM && layer->kind->reads_first, all_rows(b, row));
-        sum->input = role == SL_ROWS_H ? all_rows(b, row) : sum->input;
+        const double all = evaluated_rows(b, order->row[role].level, row);
+        bytes += whole ? all : fmin(all, b->in_hand * row);
+        sum->ahead += if_so(role == SL_ROWS_SUM && layer->kind->reads_first, all);
+        sum->input = role == SL_ROWS_H ? all : sum->input;
     }
-    sum->evaluation = fmax(sum->evaluation, bytes);
+    sum->evaluation = fmax(sum->evaluation, bytes + b->copied * edge_bytes(b));
 }
 
 /* Features that no layer reads in place become rows of all parts at once in an evaluation. In training each step in
@@ -213,7 +265,8 @@ static struct sl_gpu_need count_rows(const struct basis *b)
     const bool cached = s->feature_cache != 0 && s->feature_cache != SL_FEATURE_CACHE_AUTO;
     const bool in_place = first->training.in_place && b->in_place && !cached;
     const double feature = if_so(!b->sparse, b->dataset->features.n_columns * b->element);
-    struct rows sum = {.input = if_so(!b->in_place, all_rows(b, feature))};
+    const bool gathers = !b->in_place || b->copied > 0;
+    struct rows sum = {.input = if_so(gathers, evaluated_rows(b, first->from, feature))};
     sum.ahead = sum.input;
     for (uint32_t i = 0; i < b->model.n_layers; i++) {
         train_layer(b, i, &sum);
@@ -245,14 +298,6 @@ static double feature_bytes(const struct basis *b, double n)
     const struct sl_features *f = &b->dataset->features;
     return n * (b->sparse ? 8 + 8 * (double)f->offsets[f->n_rows] / f->n_rows
                           : (double)sl_dtype_bytes(b->dtype, f->n_columns));
-}
-
-static double edge_bytes(const struct basis *b)
-{
-    const struct sl_graph *graph = &b->dataset->graph;
-    return sizeof(sl_vertex) + if_so(graph->weights != NULL, sizeof *graph->weights) +
-           if_so(graph->relations != NULL, sizeof *graph->relations) +
-           if_so(graph->rows != NULL, 2 * sizeof *graph->rows + b->dataset->edge_features.n_columns * sizeof(sl_real));
 }
 
 /* Edges; of vertices the ids, offsets, split, targets and factors. */

@@ -63,6 +63,20 @@ TEST(test_steps)
     assert_true(cached >= 5000.0 * sizeof(sl_real) * 50);
 }
 
+/* An evaluation for few vertices, or on samples, has fewer rows; outputs of all vertices have all. */
+TEST(test_few_scores)
+{
+    const char *small = "hidden=1024 batch-size=1 gpus=0 fanout=1,1";
+    const double all = need_of(&dataset, "hidden=1024 batch-size=1 gpus=0 fanout=1,1 predict=x.npy");
+    struct sl_dataset few = dataset;
+    few.valid.n = few.test.n = 100;
+    assert_true(need_of(&few, small) < all - 10 * MB);
+    assert_true(need_of(&few, "hidden=1024 batch-size=1 gpus=0 fanout=1,1 score-fanout=2,2") < need_of(&few, small));
+    assert_true(need_of(&few, "hidden=1024 batch-size=1 gpus=0 fanout=1,1 predict=x.npy") == all);
+    assert_true(need_of(&few, "hidden=1024 batch-size=1 gpus=0 fanout=1,1 embed=x.npy") == all);
+    assert_true(need_of(&few, "hidden=1024 batch-size=1 gpus=0 fanout=1,1 predict=x.npy predict-vertices=y.csv") < all);
+}
+
 /* METIS's graphs are there together with the dataset, before training. */
 TEST(test_start)
 {
