@@ -181,10 +181,11 @@ enum sl_status sl_memory_check(uint64_t bytes, const char *name)
     }
     char list[SL_HOLDERS_BYTES];
     sl_memory_list(false, list);
-    return sl_fail(SL_ENOMEM,
-                   "%s: need %.2f GB of memory beside the %.2f GB in use (%s), and this process may use %.2f GB; try "
-                   "--partition stream, --score-fanout, --precision bf16, a smaller batch or width, or more processes",
-                   name, (double)bytes / 1e9, (double)used / 1e9, list, (double)most / 1e9);
+    return sl_fail(
+        SL_ENOMEM,
+        "%s: need %.2f GB of memory beside the %.2f GB in use (reserved: %s), and this process may use %.2f GB; try "
+        "--partition stream, --score-fanout, --precision bf16, a smaller batch or width, or more processes",
+        name, (double)bytes / 1e9, (double)used / 1e9, list, (double)most / 1e9);
 }
 
 static enum sl_status allocate(size_t count, size_t size, const char *name, int zero, void **out)

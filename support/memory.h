@@ -33,22 +33,22 @@ enum sl_status sl_alloc_zero(size_t count, size_t size, const char *name, void *
  * SL_ENOMEM: *block is unchanged. */
 enum sl_status sl_realloc(void *block, size_t count, size_t size, const char *name);
 
-/* From now on refuse a block if it and the memory in use exceed `bytes`: SL_ENOMEM with both figures, and who holds
- * most. Without a limit the system may hand out the block and kill the process later. UINT64_MAX, the default: no
- * limit. Blocks of sl_alloc_zero are exempt, because their pages may stay untouched. */
+/* From now on refuse a block if it and the memory in use exceed `bytes`: SL_ENOMEM with both figures, and who has
+ * reserved most. Without a limit the system may hand out the block and kill the process later. UINT64_MAX, the default:
+ * no limit. Blocks of sl_alloc_zero are exempt, because their pages may stay untouched. */
 void sl_memory_limit(uint64_t bytes);
 
 /* Check the limit for memory that others allocate, or for several blocks before the first of them. The system is asked
  * once in some MB. SL_ENOMEM. */
 enum sl_status sl_memory_check(uint64_t bytes, const char *name);
 
-/* Who holds memory: blocks of SL_OWN_PAGES_BYTES and more count by their names. Count more, or less, of other memory.
- * name: a literal. Thread safe. */
+/* Who has reserved memory: blocks of SL_OWN_PAGES_BYTES and more count by their names, with their untouched pages.
+ * Count more, or less, of other memory. name: a literal. Thread safe. */
 void sl_memory_hold(const char *name, uint64_t bytes);
 void sl_memory_release(const char *name, uint64_t bytes);
 
-/* List those who hold most: "features 1.20 GB, graph edges 0.80 GB". at_peak: when all together held most, else now.
- * Empty: nobody holds much. Thread safe. */
+/* List those who have most: "features 1.20 GB, graph edges 0.80 GB". at_peak: when all together had most, else now.
+ * Empty: nobody has much. Thread safe. */
 #define SL_HOLDERS_BYTES 256
 void sl_memory_list(bool at_peak, char out[SL_HOLDERS_BYTES]);
 

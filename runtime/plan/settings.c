@@ -518,7 +518,7 @@ static const struct sl_option options[] = {
     {.name = "memory", .group = "StarPU", .kind = SL_OPTION_REAL, .offset = FIELD(memory), .max = 1e6,
      .shown = "what the machine and its limits allow", .argument = "GB",
      .help = "Memory of this process. A run that may need more does not start, and one that grows beyond it ends with "
-             "a line that says who holds how much. 0: what the machine, its control groups and `ulimit` allow",
+             "a line that says who has reserved how much. 0: what the machine, its control groups and `ulimit` allow",
      .change = FREELY, .spread = OWN},
     {.name = "gpus", .group = "StarPU", .kind = SL_OPTION_U32, .offset = FIELD(gpus), .max = 4096, .initial = "all",
      .word = "all", .argument = "N|all",

@@ -111,7 +111,7 @@ struct sl_metrics_summary {
     double seconds;          /* training only, all epochs */
     double epochs;           /* trained since the first start. Only progress.h prints it. */
     uint64_t peak_rss_bytes; /* of this process; with several ranks: the largest */
-    const char *held;        /* who held most of it (sl_memory_list), or "". Only progress.h prints it. */
+    const char *held;        /* who had reserved most (sl_memory_list), or "". Only progress.h prints it. */
     uint32_t n_ranks;
     /* Sum over all ranks since the session began. Only progress.h prints it. */
     struct sl_waits waits;

@@ -246,7 +246,7 @@ static void print_costs(FILE *stream, const struct sl_metrics_summary *summary)
         sl_print_line(stream, "memory", "%.2f GB at most%s", (double)summary->peak_rss_bytes / 1e9, of_rank);
     }
     if (summary->peak_rss_bytes >= MUCH_MEMORY && summary->held != NULL && summary->held[0] != '\0') {
-        sl_print_line(stream, "held by", "%s", summary->held);
+        sl_print_line(stream, "reserved", "%s", summary->held);
     }
 }
 

@@ -58,10 +58,10 @@ void sl_progress_epoch(struct sl_progress *progress, const struct sl_metrics_epo
  *     f1        60.00 %   59.12 %
  *     time      10 epochs, 1.235 s each
  *     memory    0.12 GB at most
- *     held by   features in part order 0.05 GB, compute buffers 0.02 GB
+ *     reserved  features in part order 0.05 GB, compute buffers 0.02 GB
  *
  * The scores are of the best epoch. A run without evaluation has the last three lines alone; below
- * 0.25 GB there is no last line. With several ranks, before
+ * 0.25 GB there is no last line. Reserved pages that nobody touched take no memory. With several ranks, before
  * the lines, the time of messages (tasks/waits.h): "messages  3.210 s, 91.23 % of it hidden; workers waited 0.123 s
  * for them". */
 void sl_progress_summary(struct sl_progress *progress, const struct sl_metrics_summary *summary);

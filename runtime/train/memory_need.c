@@ -14,6 +14,7 @@
 #include "runtime/minibatch/steps.h"
 #include "runtime/model/kinds.h"
 #include "runtime/store/feature_source.h"
+#include "support/minmax.h"
 
 #define PROCESS_BYTES 28e6 /* the program and its libraries */
 #define CUDA_BYTES 208e6   /* CUDA's libraries, with or without a GPU */
@@ -97,8 +98,16 @@ static bool leaves_out(const struct sl_settings *s)
     return !files && !sl_settings_trains_links(s) && s->gpus == 0;
 }
 
-/* Around scored vertices as around seeds. all: an evaluation computes all vertices. */
-static void count_evaluated(bool all, struct basis *b)
+static void evaluate_all(struct basis *b)
+{
+    b->copied = 0;
+    for (uint32_t h = 0; h <= SL_MAX_LAYERS; h++) {
+        b->evaluated[h] = b->n;
+    }
+}
+
+/* Around scored vertices as around seeds. */
+static void count_evaluated(struct basis *b)
 {
     const struct sl_settings *s = b->settings;
     const struct sl_graph *graph = &b->dataset->graph;
@@ -114,11 +123,8 @@ static void count_evaluated(bool all, struct basis *b)
         b->copied = samples ? n_drawn : n_edges;
         b->evaluated[h + 1] = b->evaluated[h] + distinct(b->n - b->evaluated[h], n_drawn);
     }
-    if (all || (!samples && n_drawn > SL_NEEDED_MOST * n_hops * b->n_edges)) {
-        b->copied = 0;
-        for (uint32_t h = 0; h <= n_hops; h++) {
-            b->evaluated[h] = b->n;
-        }
+    if (!samples && n_drawn > SL_NEEDED_MOST * n_hops * b->n_edges) {
+        evaluate_all(b);
     }
 }
 
@@ -149,7 +155,10 @@ static void find_basis(const struct sl_settings *s, const struct sl_dataset *dat
     if (!out->pipe) {
         count_step(out);
     }
-    count_evaluated(converts || !leaves_out(s), out);
+    evaluate_all(out);
+    if (!converts && leaves_out(s)) {
+        count_evaluated(out);
+    }
 }
 
 /* Take the share of n_own of n_pes PEs, and of n_parts parts. */
@@ -265,8 +274,10 @@ static struct sl_gpu_need count_rows(const struct basis *b)
     const bool cached = s->feature_cache != 0 && s->feature_cache != SL_FEATURE_CACHE_AUTO;
     const bool in_place = first->training.in_place && b->in_place && !cached;
     const double feature = if_so(!b->sparse, b->dataset->features.n_columns * b->element);
-    const bool gathers = !b->in_place || b->copied > 0;
-    struct rows sum = {.input = if_so(gathers, evaluated_rows(b, first->from, feature))};
+    /* Few vertices have copies of their features; those that are only summed are read where they lie. */
+    const bool sums = b->in_place && sl_layer_aggregates(first) && first->evaluation.travelling == SL_ROWS_INPUT;
+    const double gathered = evaluated_rows(b, first->from - (b->copied > 0 && sums), feature);
+    struct rows sum = {.input = if_so(!b->in_place || b->copied > 0, gathered)};
     sum.ahead = sum.input;
     for (uint32_t i = 0; i < b->model.n_layers; i++) {
         train_layer(b, i, &sum);
@@ -363,7 +374,11 @@ uint64_t sl_memory_need(const struct sl_settings *s, const struct sl_dataset *da
         b.received = b.n;
         take_share(plan->end_pe - plan->first_pe, plan->n_pes, plan->n_parts, &b);
     }
-    const struct sl_gpu_need rows = count_rows(&b);
+    struct sl_gpu_need rows = count_rows(&b);
+    if (b.copied > 0 && s->n_score_fanout == 0) { /* an evaluation takes the way that has fewer rows */
+        evaluate_all(&b);
+        rows.evaluation = sl_min_u64(rows.evaluation, count_rows(&b).evaluation);
+    }
     const double training = rows.training * fmax(1, s->depth / 2.0); /* more steps overlap */
     /* Of the blocks of one phase that the pool keeps, about half serve the other phase. */
     const double kept = fmin(fmin(training, rows.evaluation), if_so(!ranks, SL_POOL_KEPT_BYTES)) / 2;

@@ -236,7 +236,7 @@ TEST(test_limit)
     assert_int_equal(starpu_malloc_flags(&none, 3 * bytes / 2, 0), 0);
     assert_int_equal(sl_failure_status(&failure), SL_ENOMEM);
     assert_non_null(strstr(sl_message(), "compute buffers: need 0.3"));
-    assert_non_null(strstr(sl_message(), " in use (compute buffers 0.2"));
+    assert_non_null(strstr(sl_message(), " in use (reserved: compute buffers 0.2"));
     starpu_free_flags(none, 3 * bytes / 2, 0);
     give(block, bytes);
     failure = (struct sl_failure){0};

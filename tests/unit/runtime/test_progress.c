@@ -137,7 +137,7 @@ TEST(the_summary_is_a_table)
     fclose(stream);
     assert_string_equal(buffer, "time      10 epochs, 1.235 s each\nmemory    0.12 GB at most\n"
                                 "time      10 epochs, 1.235 s each\nmemory    0.30 GB at most\n"
-                                "held by   rows 0.20 GB\n"
+                                "reserved  rows 0.20 GB\n"
                                 "best epoch 7  valid 0.0679  test 123456  time 12.346 s\n"
                                 "sampled     valid      test\ntime      10 epochs, 1.235 s each\n"
                                 "memory    0.30 GB at most\n");

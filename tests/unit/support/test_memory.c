@@ -252,7 +252,7 @@ TEST(test_holders)
     assert_int_equal(sl_memory_check(64 * mib, "METIS"), SL_ENOMEM);
     sl_memory_limit(UINT64_MAX);
     assert_non_null(strstr(sl_message(), "METIS: need 0.07 GB of memory beside the "));
-    assert_non_null(strstr(sl_message(), " in use (a library 0.10 GB, rows 0.04 GB, "));
+    assert_non_null(strstr(sl_message(), " in use (reserved: a library 0.10 GB, rows 0.04 GB, "));
     sl_memory_release("a library", 100 * mib);
     sl_free(rows);
     sl_free(ids);
