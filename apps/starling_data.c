@@ -771,7 +771,7 @@ static int run_command(int command, int argc, char **argv)
         code = complain(EXIT_USAGE);
     } else {
         sl_settings_check_environment(true);
-        sl_memory_limit(sl_limits_memory());
+        sl_memory_limit(sl_limits_memory(), "use a smaller graph, or a larger machine");
         settings.dataset = parse.n_arguments > 0 ? argv[1] : NULL;
         if (run(command, &settings, &parse, argv + 1) != SL_OK) {
             code = complain(EXIT_FAILED);

@@ -19,6 +19,7 @@
 
 #define VERSION                                                                                                        \
     14 /* add one if the layout changes, or if a reader or the generator makes something else of its input */
+#define CUTS_VERSION (1 << 16) /* add as much if graphs are cut otherwise */
 #define FACTS "starling.facts"
 #define BLOCK_FLOATS ((size_t)4096) /* an array's checksum is the sum of its blocks' */
 #define BLOCK_BYTES (BLOCK_FLOATS * sizeof(float))
@@ -650,7 +651,7 @@ uint64_t sl_cache_parts_key(const struct sl_dataset *dataset, int method, uint32
     const struct sl_graph *graph = &dataset->graph;
     const uint64_t numbers[] = {graph->n_vertices, graph->n_edges,   (uint64_t)method, n_parts, seed,
                                 dataset->train.n,  dataset->valid.n, dataset->test.n};
-    uint64_t key = sl_checksum(VERSION, numbers, sizeof numbers);
+    uint64_t key = sl_checksum(VERSION + CUTS_VERSION, numbers, sizeof numbers);
     uint64_t n_bounds = (uint64_t)graph->n_vertices + 1;
     key = array_checksum(key, graph->offsets, n_bounds * sizeof *graph->offsets, dataset->low_memory);
     key = array_checksum(key, graph->sources, graph->n_edges * sizeof *graph->sources, dataset->low_memory);

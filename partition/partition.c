@@ -62,7 +62,6 @@ static enum sl_status choose_at_random(const struct sl_dataset *dataset, uint32_
  * METIS leaves parts empty if parts are small. Single vertices then move from the largest part to the smallest one. */
 
 #define SMALL_PART 64 /* mean vertices of a part, at most: larger parts are as METIS made them, unless one is empty */
-#define LARGE_PART (SMALL_PART * SMALL_PART)
 #define MOST_OF_MEAN 1.3
 
 struct sizes {
@@ -104,20 +103,27 @@ static int64_t gain(const struct sl_graph *graph, const uint32_t *parts, uint32_
     return sum;
 }
 
-/* Move a vertex of a part: the one whose move costs the fewest cut edges or, in a large part, its last one. */
-static void move_one(const struct sl_graph *graph, uint32_t from, uint32_t to, uint32_t *parts, struct sizes *sizes)
+/* Of the vertices of a part, where the list has the one whose move costs the fewest cut edges. */
+static uint32_t *find_cheapest(const struct sl_graph *graph, uint32_t from, uint32_t to, const uint32_t *parts,
+                               const struct sizes *sizes)
 {
     uint32_t *best = &sizes->first[from];
     int64_t most = INT64_MIN;
-    for (uint32_t *at = best; *at != SL_NONE && sizes->of[from] <= LARGE_PART; at = &sizes->next[*at]) {
+    for (uint32_t *at = best; *at != SL_NONE; at = &sizes->next[*at]) {
         const int64_t found = gain(graph, parts, *at, from, to);
         if (found > most) {
             most = found;
             best = at;
         }
     }
-    const uint32_t v = *best;
-    *best = sizes->next[v];
+    return best;
+}
+
+/* at: where the list of part `from` has the vertex. */
+static void move(uint32_t *at, uint32_t from, uint32_t to, uint32_t *parts, const struct sizes *sizes)
+{
+    const uint32_t v = *at;
+    *at = sizes->next[v];
     sizes->next[v] = sizes->first[to];
     sizes->first[to] = v;
     parts[v] = to;
@@ -142,9 +148,12 @@ static enum sl_status even_out(const struct sl_graph *graph, uint32_t n_parts, u
         if (sizes.of[least] > 0 && (even || mean > SMALL_PART)) {
             return SL_OK;
         }
-        const uint32_t n_moved = mean > SMALL_PART ? sizes.of[most] / 2 : 1;
-        for (uint32_t i = 0; i < n_moved; i++) {
-            move_one(graph, most, least, parts, &sizes);
+        if (mean <= SMALL_PART) {
+            move(find_cheapest(graph, most, least, parts, &sizes), most, least, parts, &sizes);
+        } else { /* an empty part takes half of the largest one */
+            for (uint32_t n_moved = sizes.of[most] / 2; n_moved > 0; n_moved--) {
+                move(&sizes.first[most], most, least, parts, &sizes);
+            }
         }
     }
 }

@@ -132,6 +132,7 @@ struct sl_dataset_sizes {
      * vertices in their files. NULL: they have numbers alone. */
     const char *class_names, *vertex_names;
     uint32_t n_relations; /* of the edges, with the relations of reverse edges; 0: the graph is not typed */
+    bool directed;        /* no reverse edges were added */
 };
 
 /* The sizes and names of a dataset, from files or from arrays. SL_EINVAL: out->size is 0. */
@@ -467,9 +468,10 @@ SL_API enum sl_status sl_model_embed(struct sl_trained *model, const struct sl_d
  * them, without loading it. added: n_vertices new vertices with features of the dataset's columns, and edges as a list.
  * A new vertex i has the id n + i, n being the dataset's number of vertices; each edge has at least one new end.
  * directed, edge_weights, edge_relations (by relation_names; NULL: the numbers of the dataset's), edge_features: as the
- * dataset has them. Labels, a split, links and types are not read, and the dataset does not change. logits
- * [added->n_vertices x n_outputs], embeddings [added->n_vertices x n_embeddings]; NULL: not wanted. The time grows with
- * the vertices within `layers` hops. SL_EINVAL also: an array is wrong; features are --features degree. */
+ * dataset has them. Types of vertices have the order and columns of training. Labels, a split, links and types are not
+ * read, and the dataset does not change. logits [added->n_vertices x n_outputs], embeddings [added->n_vertices x
+ * n_embeddings]; NULL: not wanted. The time grows with the vertices within `layers` hops. SL_EINVAL also: an array is
+ * wrong; features are --features degree. */
 SL_API enum sl_status sl_model_predict_new(struct sl_trained *model, const struct sl_dataset *dataset,
                                            const struct sl_arrays *added, float *logits, float *embeddings);
 

@@ -22,6 +22,8 @@
 static atomic_long live;
 static atomic_long ration = -1;
 static _Atomic uint64_t limit = UINT64_MAX;
+static const char *_Atomic advice = "";
+static void (*_Atomic on_shortage)(void);
 static _Atomic uint64_t unchecked; /* bytes of blocks since the last look */
 
 /* The header directly before a block: start of the system's block, size of ours, and whom a large one is counted for.
@@ -174,18 +176,29 @@ enum sl_status sl_memory_check(uint64_t bytes, const char *name)
     if (most == UINT64_MAX || atomic_fetch_add(&unchecked, bytes) + bytes < LIMITED_BYTES) {
         return SL_OK;
     }
-    atomic_store(&unchecked, 0);
     uint64_t used = touched();
     if (used <= most && bytes <= most - used) {
+        atomic_store(&unchecked, 0);
         return SL_OK;
     }
     char list[SL_HOLDERS_BYTES];
     sl_memory_list(false, list);
-    return sl_fail(
-        SL_ENOMEM,
-        "%s: need %.2f GB of memory beside the %.2f GB in use (reserved: %s), and this process may use %.2f GB; try "
-        "--partition stream, --score-fanout, --precision bf16, a smaller batch or width, or more processes",
-        name, (double)bytes / 1e9, (double)used / 1e9, list, (double)most / 1e9);
+    return sl_fail(SL_ENOMEM,
+                   "%s: need %.2f GB of memory beside the %.2f GB in use%s%s%s, and this process may use %.2f GB; %s",
+                   name, (double)bytes / 1e9, (double)used / 1e9, list[0] != '\0' ? " (reserved: " : "", list,
+                   list[0] != '\0' ? ")" : "", (double)most / 1e9, atomic_load(&advice));
+}
+
+/* The same, for a block that may take the place of memory nobody uses. */
+static enum sl_status check_block(uint64_t bytes, const char *name)
+{
+    void (*make_room)(void) = atomic_load(&on_shortage);
+    enum sl_status st = sl_memory_check(bytes, name);
+    if (st != SL_OK && make_room != NULL) {
+        make_room();
+        st = sl_memory_check(bytes, name);
+    }
+    return st;
 }
 
 static enum sl_status allocate(size_t count, size_t size, const char *name, int zero, void **out)
@@ -196,7 +209,7 @@ static enum sl_status allocate(size_t count, size_t size, const char *name, int 
     size_t unit = fits ? alignment_of(bytes) : 0;
     SL_FAIL_IF(!fits || __builtin_add_overflow(bytes, 3 * unit, &room), SL_ENOMEM,
                "%s: %zu elements of %zu bytes are more than this machine can address", name, count, size);
-    SL_CHECK(zero ? SL_OK : sl_memory_check(bytes, name));
+    SL_CHECK(zero ? SL_OK : check_block(bytes, name));
     char *start;
     if (rationed()) {
         start = NULL;
@@ -260,9 +273,15 @@ void sl_free(void *block)
     }
 }
 
-void sl_memory_limit(uint64_t bytes)
+void sl_memory_limit(uint64_t bytes, const char *instead)
 {
     atomic_store(&limit, bytes);
+    atomic_store(&advice, instead);
+}
+
+void sl_memory_on_shortage(void (*make_room)(void))
+{
+    atomic_store(&on_shortage, make_room);
 }
 
 void sl_memory_ration(long allow)

@@ -33,10 +33,13 @@ enum sl_status sl_alloc_zero(size_t count, size_t size, const char *name, void *
  * SL_ENOMEM: *block is unchanged. */
 enum sl_status sl_realloc(void *block, size_t count, size_t size, const char *name);
 
-/* From now on refuse a block if it and the memory in use exceed `bytes`: SL_ENOMEM with both figures, and who has
- * reserved most. Without a limit the system may hand out the block and kill the process later. UINT64_MAX, the default:
- * no limit. Blocks of sl_alloc_zero are exempt, because their pages may stay untouched. */
-void sl_memory_limit(uint64_t bytes);
+/* From now on refuse a block if it and the memory in use exceed `bytes`: SL_ENOMEM with both figures, who has reserved
+ * most, and the advice, a literal. Without a limit the system may hand out the block and kill the process later.
+ * UINT64_MAX, the default: no limit. Blocks of sl_alloc_zero are exempt, because their pages may stay untouched. */
+void sl_memory_limit(uint64_t bytes, const char *advice);
+
+/* Before a block is refused, make_room may give unused memory back to the system. NULL, the default: nothing does. */
+void sl_memory_on_shortage(void (*make_room)(void));
 
 /* Check the limit for memory that others allocate, or for several blocks before the first of them. The system is asked
  * once in some MB. SL_ENOMEM. */

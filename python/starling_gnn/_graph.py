@@ -259,7 +259,8 @@ class Graph:
         n = self.n_vertices + features.shape[0]
         right = not _arrays.is_sparse(edge_index)
         expect(right, "edge_index", "a sparse matrix", f"(2, E), where new vertices are {self.n_vertices} .. {n - 1}")
-        sources, destinations, weights = _edges(edge_index, edge_weight, n)
+        sources, destinations = _arrays.ends(edge_index, "edge_index", n, n)
+        weights = None if edge_weight is None else _arrays.of_edges(edge_weight, "edge_weight", len(sources))
         typed = _arrays.Relations(edge_type, None, len(sources))
         if edge_attr is not None:
             edge_attr = _arrays.of_edges(edge_attr, "edge_attr", len(sources), True)

@@ -185,6 +185,7 @@ DatasetSizes = _struct("""
     uint32 n_train n_valid n_test
     char_p class_names vertex_names
     uint32 n_relations
+    bool directed
 """)
 ModelFacts = _struct("""
     size_t size

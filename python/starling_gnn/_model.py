@@ -112,13 +112,9 @@ class Model:
 
     def _graph(self, value: GraphLike) -> Graph:
         """A Graph of what a call takes. Edges of PyG and DGL get reverse ones if the edges of training got them."""
-        return as_graph(value, directed=self._directed())
-
-    def _directed(self) -> bool:
-        """Whether the edges of training got no reverse ones, or the file does not say."""
         text = C.create_string_buffer(8)
         check(lib.sl_model_get(self._handle, b"directed", text, len(text)))
-        return text.value == b"yes" or not self._says_all
+        return as_graph(value, directed=text.value == b"yes" or not self._says_all)
 
     def _ask(self, graph: GraphLike, question: Callable[[Graph, Any], T]) -> T:
         """question(graph, dataset) in a thread of the library, after other sessions are closed."""
@@ -172,18 +168,18 @@ class Model:
         The graph does not change, and is not loaded again. Only the neighbourhoods of the new vertices are computed.
 
         x: features (n, F), as the graph has them. edge_index: array (2, E) of edges with at least one new end; the
-        graph's vertices are 0 .. N-1, the new ones N .. N+n-1. Reverse edges are added if those of training were.
+        graph's vertices are 0 .. N-1, the new ones N .. N+n-1. Reverse edges are added if the graph's were.
         edge_weight (E,), edge_type (E,) of numbers, edge_attr (E, D): as the graph has them. embeddings: the rows of
         embeddings() instead. InvalidArgumentError: an array does not fit the graph or the model.
         """
 
         def question(used: Graph, dataset: Any) -> Floats:
-            added, borrowed = used._added(x, edge_index, edge_weight, edge_type, edge_attr, self._directed())
+            directed = made(_library.DatasetSizes, lib.sl_dataset_describe, dataset).directed
+            added, _borrowed = used._added(x, edge_index, edge_weight, edge_type, edge_attr, directed)
             rows = np.empty((added.n_vertices, self.n_embeddings if embeddings else self.n_outputs), np.float32)
             if len(rows):
                 wanted = (None, rows.ctypes.data) if embeddings else (rows.ctypes.data, None)
                 check(lib.sl_model_predict_new(self._handle, dataset, C.byref(added), *wanted))
-            del borrowed
             return rows
 
         return self._ask(graph, question)
@@ -354,7 +350,9 @@ class Run:
         return self._ask(lambda session: session.evaluate())
 
     def predict_new(self, x: Any, edge_index: Any, graph: GraphLike | None = None, **keywords: Any) -> Floats:
-        """Scores of new vertices beside a graph, float32 (n, K), as Model.predict_new."""
+        """Scores of new vertices beside a graph, as Model.predict_new; after training on links: embeddings."""
+        if self.model.objective == "link":
+            keywords["embeddings"] = True
         return self.model.predict_new(self.graph if graph is None else graph, x, edge_index, **keywords)
 
     def predict_links(self, pairs: Any, graph: GraphLike | None = None) -> Floats:

@@ -18,10 +18,12 @@
 struct search {
     const struct sl_shards *all;
     const struct sl_added *added;
-    uint32_t *place;  /* [all + new]: 1 + the number; 0: not found */
     uint32_t *ids;    /* by number */
     uint32_t n;       /* numbers */
     uint32_t n_inner; /* vertices of all hops but the last: those that have lists */
+    /* A hash table with open addresses: 1 + a number, or 0. Half of it is free, at least. */
+    uint32_t *slots;
+    uint64_t n_slots; /* a power of two */
 };
 
 /* A part of an in-neighbour list: edges begin .. end - 1 of a graph. */
@@ -74,42 +76,73 @@ static struct list added_list(const struct search *s, uint32_t id)
 
 /* ---- the neighbourhood ---- */
 
-static void find(struct search *s, uint32_t id)
+/* The slot of an id, or the free one where it belongs. */
+static uint32_t *slot_of(const struct search *s, uint32_t id)
 {
-    if (s->place[id] == 0) {
+    uint64_t i = (id * UINT64_C(0x9e3779b97f4a7c15) >> 20) & (s->n_slots - 1);
+    while (s->slots[i] != 0 && s->ids[s->slots[i] - 1] != id) {
+        i = (i + 1) & (s->n_slots - 1);
+    }
+    return &s->slots[i];
+}
+
+static uint32_t number_of(const struct search *s, uint32_t id)
+{
+    return *slot_of(s, id) - 1;
+}
+
+static enum sl_status grow(struct search *s)
+{
+    sl_free(SL_TAKE(s->slots));
+    s->n_slots = s->n_slots > 0 ? 2 * s->n_slots : 1024;
+    SL_CHECK(sl_realloc(&s->ids, s->n_slots / 2, sizeof *s->ids, "new vertices"));
+    SL_CHECK(sl_alloc_zero(s->n_slots, sizeof *s->slots, "new vertices", &s->slots));
+    for (uint32_t i = 0; i < s->n; i++) {
+        *slot_of(s, s->ids[i]) = i + 1;
+    }
+    return SL_OK;
+}
+
+static enum sl_status find(struct search *s, uint32_t id)
+{
+    if (2 * (uint64_t)s->n >= s->n_slots) {
+        SL_CHECK(grow(s));
+    }
+    uint32_t *slot = slot_of(s, id);
+    if (*slot == 0) {
         s->ids[s->n++] = id;
-        s->place[id] = s->n;
+        *slot = s->n;
     }
+    return SL_OK;
 }
 
-static void find_loaded(struct search *s, struct list list)
+static enum sl_status find_sources(struct search *s, uint32_t id)
 {
-    for (uint64_t e = list.begin; e < list.end; e++) {
-        find(s, list.graph->sources[e]);
+    const struct list loaded = loaded_list(s, id);
+    const struct list added = added_list(s, id);
+    for (uint64_t e = loaded.begin; e < loaded.end; e++) {
+        SL_CHECK(find(s, loaded.graph->sources[e]));
     }
-}
-
-static void find_added(struct search *s, struct list list)
-{
-    for (uint64_t e = list.begin; e < list.end; e++) {
-        find(s, id_of(s, list.graph->sources[e]));
+    for (uint64_t e = added.begin; e < added.end; e++) {
+        SL_CHECK(find(s, id_of(s, added.graph->sources[e])));
     }
+    return SL_OK;
 }
 
 /* Find the new vertices, then all sources of the vertices of each hop. */
-static void find_all(struct search *s, uint32_t n_hops)
+static enum sl_status find_all(struct search *s, uint32_t n_hops)
 {
     uint32_t begin = 0;
     for (uint32_t i = 0; i < count_new(s->added); i++) {
-        find(s, s->all->n_vertices + i);
+        SL_CHECK(find(s, s->all->n_vertices + i));
     }
     for (uint32_t h = 0; h < n_hops; h++) {
         s->n_inner = s->n;
         for (; begin < s->n_inner; begin++) {
-            find_loaded(s, loaded_list(s, s->ids[begin]));
-            find_added(s, added_list(s, s->ids[begin]));
+            SL_CHECK(find_sources(s, s->ids[begin]));
         }
     }
+    return SL_OK;
 }
 
 /* ---- lists ---- */
@@ -150,7 +183,7 @@ static void copy_list(const struct search *s, uint32_t id, struct sl_dataset *ou
         struct list *from = first ? &loaded : &added;
         const sl_vertex source = from->graph->sources[from->begin];
         sl_graph_copy_edges(from->graph, from->begin, 1, graph, graph->n_edges);
-        graph->sources[graph->n_edges] = s->place[first ? source : id_of(s, source)] - 1;
+        graph->sources[graph->n_edges] = number_of(s, first ? source : id_of(s, source));
         if (graph->rows != NULL) {
             graph->rows[graph->n_edges] = (uint32_t)graph->n_edges;
             copy_edge_row(s, from, id, graph->n_edges, out->edge_features.values);
@@ -318,19 +351,18 @@ static enum sl_status make(const struct search *s, double (*factor)(double d), s
     return weigh(s, factor, out);
 }
 
+static void close_search(struct search *s)
+{
+    sl_free(s->slots);
+    sl_free(s->ids);
+}
+
 enum sl_status sl_inductive_open(const struct sl_shards *all, const struct sl_added *added, uint32_t n_hops,
                                  double (*factor)(double d), struct sl_inductive *out)
 {
-    const size_t n = (size_t)all->n_vertices + count_new(added);
-    struct search s = {.all = all, .added = added};
-    SL_FREED uint32_t *place = NULL;
-    SL_FREED uint32_t *ids = NULL;
+    SL_OWNED(close_search) struct search s = {.all = all, .added = added};
     *out = (struct sl_inductive){0};
-    SL_CHECK(sl_alloc_zero(n, sizeof *place, "numbers of vertices", &place));
-    SL_CHECK(sl_alloc(n, sizeof *ids, "numbers of vertices", &ids));
-    s.place = place;
-    s.ids = ids;
-    find_all(&s, n_hops);
+    SL_CHECK(find_all(&s, n_hops));
     enum sl_status st = make(&s, factor, out);
     if (st != SL_OK) {
         sl_inductive_close(out);

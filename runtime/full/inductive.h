@@ -29,6 +29,7 @@ struct sl_inductive {
 
 /* Copy all vertices within n_hops in-edges of the new ones, and the in-edges of all but the last hop. Lists keep the
  * order that they have in the whole graph with the new vertices behind all others, so its sums are equal to the bit.
+ * (If the model reads no relations of a typed graph, new sources come last.)
  * Vertices of the last hop have no list, but the factors of the whole graph. factor: of the model's sums
  * (sl_shards_weigh). all: of one process, held until sl_inductive_close. SL_ENOMEM. On failure *out is empty. */
 enum sl_status sl_inductive_open(const struct sl_shards *all, const struct sl_added *added, uint32_t n_hops,

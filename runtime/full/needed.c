@@ -44,17 +44,11 @@ static uint32_t count_list(const struct sl_needed *needed, uint32_t v, uint32_t 
     return needed->sample == NULL ? degree : sl_min_u32(degree, needed->sample->fanout[needed->n_layers - 1 - h]);
 }
 
-/* List the places of these in-edges among all of the vertex: they depend on the seed, the vertex and their number. */
+/* List the places of n of a vertex's in-edges: they depend on the seed, the vertex and n. */
 static void pick(const struct sl_needed *needed, uint32_t v, uint32_t n, uint32_t *out)
 {
-    const uint32_t degree = degree_of(needed, v);
-    for (uint32_t i = 0; i < n && n == degree; i++) {
-        out[i] = i;
-    }
-    if (n < degree) {
-        const struct sl_draw draw = {.seed = needed->sample->seed, .purpose = SL_FOR_EVALUATION};
-        sl_pick_neighbor(&draw, needed->all->partition->dataset_ids[v], degree, n, 1, out);
-    }
+    const struct sl_draw draw = {.seed = needed->sample->seed, .purpose = SL_FOR_EVALUATION};
+    sl_pick_neighbor(&draw, needed->all->partition->dataset_ids[v], degree_of(needed, v), n, 1, out);
 }
 
 /* A source of a vertex of the last hop is one hop further, unless it is nearer. Threads may write the same value. */
@@ -66,34 +60,24 @@ static void mark_source(const struct hops *hops, uint64_t e)
     }
 }
 
+/* Without samples, the sources of nearer vertices are marked already. */
 static void mark_sources(void *context, uint64_t begin, uint64_t end)
 {
     const struct hops *hops = context;
-    for (uint64_t v = begin; v < end; v++) {
-        if (__atomic_load_n(&hops->of[v], __ATOMIC_RELAXED) == hops->last) {
-            for (uint64_t e = hops->graph->offsets[v]; e < hops->graph->offsets[v + 1]; e++) {
-                mark_source(hops, e);
-            }
-        }
-    }
-}
-
-/* Nearer vertices may have other sources in this hop than in the hops before it. */
-static void mark_sampled(void *context, uint64_t begin, uint64_t end)
-{
-    const struct hops *hops = context;
+    const bool samples = hops->needed->sample != NULL;
     uint32_t places[SL_MAX_SCORE_FANOUT];
     for (uint64_t v = begin; v < end; v++) {
-        if (__atomic_load_n(&hops->of[v], __ATOMIC_RELAXED) > hops->last) {
+        const uint16_t of = __atomic_load_n(&hops->of[v], __ATOMIC_RELAXED);
+        if (of > hops->last || (of < hops->last && !samples)) {
             continue;
         }
-        const uint32_t degree = degree_of(hops->needed, (uint32_t)v);
         const uint32_t n = count_list(hops->needed, (uint32_t)v, hops->last);
-        if (n < degree) {
+        const bool some = n < degree_of(hops->needed, (uint32_t)v);
+        if (some) {
             pick(hops->needed, (uint32_t)v, n, places);
         }
         for (uint32_t i = 0; i < n; i++) {
-            mark_source(hops, hops->graph->offsets[v] + (n < degree ? places[i] : i));
+            mark_source(hops, hops->graph->offsets[v] + (some ? places[i] : i));
         }
     }
 }
@@ -123,7 +107,7 @@ static bool mark(struct hops *hops)
             return false;
         }
         if (h < needed->n_hops) {
-            sl_parallel_for(hops->graph->n_vertices, GRAIN, needed->sample != NULL ? mark_sampled : mark_sources, hops);
+            sl_parallel_for(hops->graph->n_vertices, GRAIN, mark_sources, hops);
         }
     }
     return true;

@@ -355,39 +355,42 @@ void sl_pool_report(struct sl_failure *to)
     failure = to;
 }
 
-/* st: why. */
-static int without_memory(enum sl_status st, void **out)
+/* The calling thread's last sl_fail says why. */
+static int without_memory(void **out)
 {
     if (failure == NULL) {
         return -ENOMEM;
     }
-    sl_failure_set(failure, st);
+    sl_failure_set(failure, SL_ENOMEM);
     *out = nowhere;
     return 0;
 }
 
+static enum sl_status no_memory(size_t bytes)
+{
+    return sl_fail(
+        SL_ENOMEM,
+        "no memory for a buffer of %zu bytes; free some, raise 'ulimit -v', or use a smaller graph, batch or "
+        "width",
+        bytes);
+}
+
 /* Take a block, a used one if one is free. SL_ENOMEM: the system has none, or the limit of this process allows no more
- * memory. The lock is held. */
+ * memory. If StarPU would be told, which then waits forever, there is no such limit. The lock is held. */
 static enum sl_status take(unsigned class, size_t bytes, struct header **out)
 {
     struct header *header = take_free(class);
-    if (header != NULL && header->used) {
-        *out = header;
-        return SL_OK;
+    enum sl_status st = SL_OK;
+    if (failure != NULL && (header == NULL || !header->used)) {
+        st = sl_memory_check(bytes, HOLDER);
     }
-    enum sl_status st = sl_memory_check(bytes, HOLDER);
     if (st != SL_OK) {
         release_free_blocks();
         st = sl_memory_check(bytes, HOLDER);
     }
     if (st == SL_OK && header == NULL) {
         header = take_fresh(class, bytes);
-    }
-    if (st == SL_OK && header == NULL) {
-        st = sl_fail(SL_ENOMEM,
-                     "no memory for a buffer of %zu bytes; free some, raise 'ulimit -v', or use a smaller graph, batch "
-                     "or width",
-                     bytes);
+        st = header != NULL ? SL_OK : no_memory(bytes);
     }
     if (st != SL_OK && header != NULL) {
         header->next = reserve_lists[header->class];
@@ -408,7 +411,7 @@ static __attribute__((unused)) int pool_malloc(unsigned node, void **out, size_t
     enum sl_status st = take(class, rounded, &header);
     pthread_mutex_unlock(&lock);
     if (st != SL_OK) {
-        return without_memory(st, out);
+        return without_memory(out);
     }
     put_to_use(header);
     *out = (char *)header + LINE_BYTES;
@@ -445,7 +448,8 @@ static __attribute__((unused)) int system_malloc(unsigned node, void **out, size
     (void)flags;
     *out = malloc(bytes);
     if (*out == NULL) {
-        return without_memory(bytes, out);
+        no_memory(bytes);
+        return without_memory(out);
     }
     return 0;
 }
@@ -467,12 +471,14 @@ void sl_pool_install(void)
     starpu_malloc_set_hooks(system_malloc, system_free); /* a pool would hide overruns of buffers */
 #else
     starpu_malloc_set_hooks(pool_malloc, pool_free);
+    sl_memory_on_shortage(sl_pool_release);
 #endif
 }
 
 void sl_pool_remove(void)
 {
     starpu_malloc_set_hooks(NULL, NULL);
+    sl_memory_on_shortage(NULL);
     sl_pool_report(NULL);
     release_free_blocks();
     sl_pool_borrow_near_only(false);

@@ -62,8 +62,8 @@ struct sl_schedule_kind {
     bool reads_factors;
     /* Several ranks have no common operation in a step: they agree to stop when an epoch ends. */
     bool agrees_late;
-    /* Options that lessen memory, for messages. */
-    const char *smaller;
+    /* What to try if there is too little memory: a literal. */
+    const char *advice;
 
     /* Decide the options that are open: GPUs, PEs, groups, chunks, placement. Collective. SL_EINVAL, SL_EIO. */
     enum sl_status (*decide)(struct sl_settings *settings, const struct sl_machine *machine);

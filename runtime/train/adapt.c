@@ -226,6 +226,7 @@ static enum sl_status match_types(const struct sl_settings *s, struct sl_adapted
         SL_CHECK(move_columns(&dataset->features, &here, &there, &match, &out->features));
         dataset->features = out->features;
         dataset->hashed = false;
+        out->moved = true;
     }
     dataset->types = (char *)(uintptr_t)known;
     return SL_OK;

@@ -13,6 +13,7 @@
 struct sl_adapted {
     struct sl_dataset dataset; /* a view of the dataset: its tables, and the tables below */
     struct sl_features features;
+    bool moved; /* columns of types are not where the dataset has them */
     struct sl_scaling scaling;
     struct sl_graph graph; /* its offsets are the dataset's */
     struct sl_link_split links;

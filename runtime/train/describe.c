@@ -28,7 +28,8 @@ static void describe_room(const struct sl_session *t, FILE *stream)
 {
     if (t->settings->n_score_fanout > 0) {
         sl_print_line(stream, "scores", "of samples of in-neighbours (--score-fanout); files of outputs are exact");
-    } else if (t->run.evaluate_on_cpus) {
+    }
+    if (t->run.evaluate_on_cpus) {
         sl_print_line(stream, "evaluation",
                       "by CPUs: a GPU of %.1f GB does not hold the rows of all vertices (--cpus N: by so many)",
                       (double)t->run.gpu_bytes / 1e9);

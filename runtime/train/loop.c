@@ -211,7 +211,11 @@ static enum sl_status evaluate(struct sl_session *t, uint32_t epoch, struct sl_m
     sl_pool_trim();
     sl_watchdog_suspend(false);
     SL_CHECK(sl_state_average(t));
-    SL_CHECK(sl_evaluate(&t->run, &t->shards, &t->model, &wanted, &out->scores));
+    const bool on_cpus = t->run.evaluate_on_cpus;
+    t->run.evaluate_on_cpus = on_cpus || wanted.sample != NULL;
+    enum sl_status st = sl_evaluate(&t->run, &t->shards, &t->model, &wanted, &out->scores);
+    t->run.evaluate_on_cpus = on_cpus;
+    SL_CHECK(st);
     sl_watchdog_suspend(true);
     sl_pool_trim();
     out->eval_seconds = sl_clock_s() - start_s;

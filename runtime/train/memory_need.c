@@ -59,8 +59,8 @@ static double distinct(double n, double n_draws)
 /* Edges that a vertex draws, on average. */
 static double mean_drawn(const struct sl_graph *graph, double fanout)
 {
-    double n = 0;
-    for (uint32_t v = 0; v < graph->n_vertices; v++) {
+    double n = isinf(fanout) ? (double)graph->n_edges : 0;
+    for (uint32_t v = 0; v < graph->n_vertices && !isinf(fanout); v++) {
         n += fmin((double)(graph->offsets[v + 1] - graph->offsets[v]), fanout);
     }
     return n / fmax(1, graph->n_vertices);
@@ -94,8 +94,7 @@ static void count_step(struct basis *b)
 /* Whether an evaluation may leave vertices out (runtime/full/needed.h). */
 static bool leaves_out(const struct sl_settings *s)
 {
-    const bool files = (s->predict != NULL && s->predict_vertices == NULL) || s->embed != NULL;
-    return !files && !sl_settings_trains_links(s) && s->gpus == 0;
+    return s->predict == NULL && s->embed == NULL && !sl_settings_trains_links(s) && s->gpus == 0;
 }
 
 static void evaluate_all(struct basis *b)

@@ -107,6 +107,22 @@ static uint64_t memory_budget(const struct sl_settings *s)
     return s->memory > 0 ? sl_min_u64((uint64_t)(s->memory * 1e9), sl_limits_memory()) : sl_limits_memory();
 }
 
+/* While the session works, and not between the caller's calls, the process has a limit. A rank has tables as long as
+ * all ranks', most of whose pages nobody touches: there the limit is for reading alone. */
+static void limit_memory(struct sl_session *t)
+{
+    sl_memory_limit(memory_budget(t->settings), sl_schedule_of(t->settings)->advice);
+    t->limited = true;
+}
+
+static void lift_limit(struct sl_session *t)
+{
+    if (t->limited) {
+        sl_memory_limit(UINT64_MAX, "");
+    }
+    t->limited = false;
+}
+
 static enum sl_status load_dataset(const struct sl_settings *s, const char *usual_split, struct sl_dataset *out)
 {
     struct sl_dataset_options options = dataset_options(s, usual_split);
@@ -132,10 +148,10 @@ enum sl_status sl_dataset_open(struct sl_settings *settings, struct sl_dataset *
     *out = NULL;
     SL_TRY(st, check_settings(settings), done);
     SL_TRY(st, sl_alloc_zero(1, sizeof *dataset, "a dataset", &dataset), done);
-    sl_memory_limit(
-        memory_budget(settings)); /* else readers would fill the memory until the system kills the process */
+    /* Else readers would fill the memory until the system kills the process. */
+    sl_memory_limit(memory_budget(settings), sl_schedule_of(settings)->advice);
     st = load_dataset(settings, "", dataset);
-    sl_memory_limit(UINT64_MAX);
+    sl_memory_limit(UINT64_MAX, "");
     SL_TRY(st, st, undo);
     if (settings->model_file != NULL && !sl_settings_trains_links(settings)) {
         sl_targets_widen(&dataset->targets, settings->model_file->n_outputs);
@@ -164,7 +180,8 @@ enum sl_status sl_dataset_describe(const struct sl_dataset *dataset, struct sl_d
                                    .n_test = dataset->test.n + dataset->links.list[SL_LINKS_TEST].n,
                                    .class_names = dataset->class_names,
                                    .vertex_names = dataset->vertex_names,
-                                   .n_relations = dataset->graph.n_relations};
+                                   .n_relations = dataset->graph.n_relations,
+                                   .directed = dataset->directed};
     SL_FAIL_IF(out->size == 0, SL_EINVAL,
                "sl_dataset_describe: found a size of 0, expected sizeof(struct sl_dataset_sizes)");
     snprintf(all.name, sizeof all.name, "%s", dataset->name);
@@ -244,6 +261,7 @@ static enum sl_status find_dataset(struct sl_session *t, const struct sl_dataset
     t->source = given == NULL || drawn ? &t->loaded : given;
     SL_CHECK(sl_adapt(t->settings, t->source, &t->adapted));
     t->dataset = &t->adapted.dataset;
+    t->moved = t->adapted.moved;
     t->relation_of = t->adapted.relation_of;
     t->n_relations = t->adapted.n_relations;
     t->adapted.relation_of = NULL;
@@ -288,7 +306,7 @@ static enum sl_status check_gpu_memory(struct sl_session *t)
         return SL_OK;
     }
     t->gpu_need = sl_memory_need_gpu(t->settings, t->dataset, t->run.n_gpus * t->plan.n_ranks);
-    t->run.evaluate_on_cpus = t->run.evaluate_on_cpus || t->gpu_need.evaluation > found;
+    t->run.evaluate_on_cpus = t->gpu_need.evaluation > found;
     SL_FAIL_IF(found < SL_GPU_PIECES_BYTES, SL_ENOMEM,
                "a GPU: expected room for %llu MiB of data at the least, found %llu MiB; try a larger "
                "$STARPU_LIMIT_CUDA_MEM if that is set, other GPUs ($CUDA_VISIBLE_DEVICES), or --gpus 0",
@@ -319,9 +337,8 @@ static enum sl_status check_memory(struct sl_session *t, enum sl_partition_metho
     SL_FAIL_IF(limit < t->memory_bytes, SL_ENOMEM,
                "$%s: found %llu MiB, expected at least the %llu MiB that the run may need; raise it, or unset it",
                variable, (unsigned long long)limit >> 20, ((unsigned long long)t->memory_bytes >> 20) + 1);
-    SL_FAIL_IF(t->memory_bytes > found, SL_ENOMEM,
-               "the run may need %.2f GB and this process may use %.2f GB: use a smaller %s",
-               (double)t->memory_bytes / 1e9, (double)found / 1e9, sl_schedule_of(t->settings)->smaller);
+    SL_FAIL_IF(t->memory_bytes > found, SL_ENOMEM, "the run may need %.2f GB and this process may use %.2f GB: %s",
+               (double)t->memory_bytes / 1e9, (double)found / 1e9, sl_schedule_of(t->settings)->advice);
     SL_CHECK(check_space(t));
     return check_gpu_memory(t);
 }
@@ -357,14 +374,14 @@ static bool metis_fits(const struct sl_session *t)
     const struct sl_dataset *dataset = t->dataset;
     const char *variable;
     const uint64_t room = sl_min_u64(t->machine.topology.memory_bytes, sl_environment_memory(&variable));
-    return dataset->graph.n_edges * (dataset->directed ? 2 : 1) < sl_metis_most_edges() &&
+    return dataset->graph.n_edges < sl_metis_most_edges() &&
            sl_memory_need(t->settings, dataset, &t->plan, t->machine.n_workers, SL_PARTITION_METIS) <= room;
 }
 
 /* Check the memory, then cut the graph. held: by part, whether this rank is an owner; NULL: of all. */
 static enum sl_status make_partition(struct sl_session *t, const bool *held)
 {
-    const struct sl_settings *s = t->settings;
+    struct sl_settings *s = t->settings;
     enum sl_partition_method method = (enum sl_partition_method)s->partition;
     enum sl_partition_method cut;
     bool whole = sl_schedule_of(s)->whole_graph;
@@ -387,14 +404,16 @@ static enum sl_status make_partition(struct sl_session *t, const bool *held)
         used.graph.relations = NULL;
     }
     SL_CHECK(find_parts(t, dataset, method, n, &file, &cut));
-    const bool instead = cut == SL_PARTITION_METIS && !whole && sl_n_ranks() == 1 && !metis_fits(t);
+    /* A run that goes on has the parts that it began with, whose sums have an order. */
+    const bool instead = cut == SL_PARTITION_METIS && !whole && sl_n_ranks() == 1 && !t->resumes && !metis_fits(t);
     if (instead) {
         method = SL_PARTITION_STREAM;
+        s->partition = SL_PARTITION_STREAM;
         SL_CHECK(find_parts(t, dataset, method, n, &file, &cut));
     }
     SL_CHECK(check_memory(t, cut));
     if (instead) {
-        sl_notify(SL_NOTICE_WARNING, "%s: too large for METIS in this memory: --partition stream is taken", t->name);
+        sl_notify(SL_NOTICE_WARNING, "%s: too large for METIS: --partition stream is taken", t->name);
     }
     const struct sl_partition_rule rule = {method, s->group_size, s->seed, file, held, whole};
     return sl_partition_make(dataset, &rule, &t->partition);
@@ -524,7 +543,6 @@ static enum sl_status open_run(struct sl_session *t)
     t->run.sample_first = sl_n_ranks() > 1;
     t->run.fastest_means = s->means == SL_MEANS_FASTEST;
     t->run.row_dtype = sl_settings_row_dtype(s);
-    t->run.evaluate_on_cpus = s->n_score_fanout > 0;
     t->run.tf32 = s->precision == SL_PRECISION_TF32;
     return sl_transport_open(s, &t->plan, SL_MAX_MODEL_LAYERS * SL_MAX_PARAMETERS, &t->transport);
 }
@@ -644,6 +662,7 @@ struct sl_session *sl_session_wake(struct sl_session *t)
         return NULL;
     }
     starpu_resume();
+    limit_memory(t);
     t->rests = false;
     return t;
 }
@@ -654,6 +673,7 @@ void sl_session_rest(struct sl_session *t)
         starpu_task_wait_for_all();
         starpu_pause();
         sl_pool_release();
+        lift_limit(t);
         t->rests = true;
     }
 }
@@ -735,7 +755,7 @@ enum sl_status sl_session_open(struct sl_settings *settings, const struct sl_dat
     SL_TRY(st, check_settings(settings), done);
     SL_TRY(st, check_given(settings, dataset), done);
     SL_TRY(st, check_watchdog(settings), done);
-    sl_memory_limit(memory_budget(settings)); /* until sl_session_close */
+    limit_memory(t);
     SL_TRY(st, sl_process_join(settings), done);
     SL_TRY(st, sl_ranks_match_settings(settings, dataset != NULL), done);
     if (sl_rank() == 0) {
@@ -744,7 +764,8 @@ enum sl_status sl_session_open(struct sl_settings *settings, const struct sl_dat
     SL_TRY(st, sl_transport_check(settings), done);
     SL_TRY(st, find_checkpoint(settings, &checkpoint), done);
     SL_TRY(st, sl_ranks_match_checkpoint(&checkpoint), done);
-    if (checkpoint.n > 0) {
+    t->resumes = checkpoint.n > 0;
+    if (t->resumes) {
         SL_TRY(st, sl_state_match(settings, &checkpoint), done);
         snprintf(t->split, sizeof t->split, "%s", sl_text_or(sl_state_split(&checkpoint), ""));
     }
@@ -752,6 +773,9 @@ enum sl_status sl_session_open(struct sl_settings *settings, const struct sl_dat
     SL_TRY(st, find_dataset(t, dataset), done);
     SL_TRY(st, sl_outputs_read_lists(t), done);
     SL_TRY(st, sl_ranks_rank0_done(), done);
+    if (sl_n_ranks() > 1) {
+        lift_limit(t);
+    }
     SL_TRY(st, compare_data(t, &checkpoint), done);
     SL_TRY(st, sl_trace_prepare(settings), done);
     SL_TRY(st, sl_machine_start(settings, &t->machine), done);
@@ -766,6 +790,7 @@ done:
     if (st != SL_OK && sl_n_ranks() == 1) {
         sl_session_close(t);
     } else if (st != SL_OK && t != NULL) { /* with several ranks, closing would wait forever */
+        lift_limit(t);
         close_files(t);
     }
     return st;
@@ -777,9 +802,9 @@ void sl_session_close(struct sl_session *t)
     if (t == NULL) {
         return;
     }
-    sl_memory_limit(UINT64_MAX);
     sl_watchdog_end();
     sl_session_wake(t);
+    lift_limit(t);
     if (t->machine.started) {
         starpu_task_wait_for_all();
         sl_trace_stop(&t->trace);

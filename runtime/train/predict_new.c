@@ -9,6 +9,7 @@
 #include "runtime/full/inductive.h"
 #include "runtime/model/kinds.h"
 #include "runtime/objective/collect.h"
+#include "runtime/plan/model_file.h"
 #include "runtime/train/adapt.h"
 #include "runtime/train/session.h"
 #include "support/compare.h"
@@ -34,15 +35,23 @@ static void free_given(struct given *given)
 
 /* ---- the arrays ---- */
 
-/* Each edge has a new end. n: vertices of the loaded graph. */
-static enum sl_status check_edges(const struct sl_arrays *a, uint32_t n)
+/* The edges have the direction and relations that the dataset's have, and each has a new end. */
+static enum sl_status check_edges(const struct sl_arrays *a, const struct sl_dataset *dataset)
 {
+    const uint32_t n = dataset->graph.n_vertices;
+    const bool typed = dataset->graph.n_relations > 0;
     const uint64_t n_all = (uint64_t)n + a->n_vertices;
     SL_FAIL_IF(n_all >= SL_NONE, SL_EINVAL, "new vertices: found %u beside %u, expected fewer than 2^32 in all",
                a->n_vertices, n);
     SL_FAIL_IF(a->offsets != NULL || (a->n_edges > 0 && (a->sources == NULL || a->destinations == NULL)), SL_EINVAL,
                "new vertices: found %s, expected edges as sources and destinations",
                a->offsets != NULL ? "offsets" : "NULL");
+    SL_FAIL_IF(a->directed != dataset->directed, SL_EINVAL,
+               "new vertices: found edges with%s their reverse ones added, expected them with%s, as the graph has",
+               a->directed ? "out" : "", dataset->directed ? "out" : "");
+    SL_FAIL_IF(a->n_edges > 0 && typed != (a->edge_relations != NULL), SL_EINVAL,
+               "new vertices: found edges with%s relations, expected them with%s, as the graph has", typed ? "out" : "",
+               typed ? "" : "out");
     for (uint64_t e = 0; e < a->n_edges; e++) {
         const uint32_t from = a->sources[e], to = a->destinations[e];
         SL_FAIL_IF(from >= n_all || to >= n_all, SL_EINVAL,
@@ -103,7 +112,7 @@ static enum sl_status make_edges(const struct sl_arrays *a, uint32_t n, const ch
                               .relation_names = a->relation_names,
                               .n_edge_features = a->n_edge_features,
                               .edge_features = a->edge_features};
-    if (a->n_relations > 0 && a->relation_names == NULL) {
+    if (a->edge_relations != NULL && a->relation_names == NULL) {
         edges.relation_names = names;
     }
     SL_CHECK(sl_alloc(a->n_edges + 1, sizeof *sources, "new edges", &sources));
@@ -158,22 +167,30 @@ static enum sl_status check_facts(const struct sl_session *t, const struct sl_da
     return SL_OK;
 }
 
-static enum sl_status read_given(const struct sl_session *t, const struct sl_arrays *a, const char *names,
-                                 struct given *out)
+static enum sl_status read_given(const struct sl_session *t, const struct sl_dataset *dataset,
+                                 const struct sl_arrays *a, struct given *out)
 {
+    const struct sl_settings *s = t->settings;
     const uint32_t n = t->shards.n_vertices;
     struct sl_dataset joined;
     SL_FAIL_IF(
         strcmp(sl_text_or(t->facts.feature_words, ""), "degree") == 0, SL_EINVAL,
         "new vertices: found a graph of --features degree, which new edges change; expected features of its own");
-    SL_CHECK(check_edges(a, n));
+    SL_FAIL_IF(
+        t->moved, SL_EINVAL,
+        "new vertices: found types of vertices in another order than the model was trained with, or fewer types; "
+        "expected the same types in the same order");
+    SL_FAIL_IF(
+        s->normalize_features == SL_NORMALIZE_COLUMN && s->model_file->scaling.n == 0, SL_EINVAL,
+        "new vertices: found a model without the means and deviations of its columns, expected those of training");
+    SL_CHECK(check_edges(a, dataset));
     SL_CHECK(make_features(a, out));
     SL_CHECK(list_touched(a, n, out));
-    SL_CHECK(make_edges(a, n, names, out));
+    SL_CHECK(make_edges(a, n, dataset->relations, out));
     joined = *out->edges;
     joined.features = out->features->features;
     joined.feature_names = out->features->feature_names;
-    SL_CHECK(sl_adapt(t->settings, &joined, &out->adapted));
+    SL_CHECK(sl_adapt(s, &joined, &out->adapted));
     return check_facts(t, &out->adapted.dataset);
 }
 
@@ -198,8 +215,8 @@ static void copy_chosen(const struct sl_chosen *chosen, float *out)
     }
 }
 
-enum sl_status sl_session_rows_of_new(struct sl_session *t, const struct sl_arrays *arrays, const char *relation_names,
-                                      float *logits, float *embeddings)
+enum sl_status sl_session_rows_of_new(struct sl_session *t, const struct sl_dataset *dataset,
+                                      const struct sl_arrays *arrays, float *logits, float *embeddings)
 {
     SL_OWNED(sl_session_rest_again) struct sl_session *slept = sl_session_wake(t);
     SL_OWNED(free_given) struct given given = {0};
@@ -211,7 +228,10 @@ enum sl_status sl_session_rows_of_new(struct sl_session *t, const struct sl_arra
     struct sl_inference wanted = {0};
     struct sl_arrays a;
     SL_CHECK(sl_arrays_copy(arrays, &a));
-    SL_CHECK(read_given(t, &a, relation_names, &given));
+    SL_CHECK(read_given(t, dataset, &a, &given));
+    if (logits == NULL && embeddings == NULL) {
+        return SL_OK;
+    }
     const struct sl_added added = {&given.adapted.dataset, given.n_touched, given.touched};
     SL_CHECK(sl_inductive_open(&t->shards, &added, n_hops, sl_model_kind(t->settings->model)->layer->sum->factor,
                                &inductive));

@@ -70,9 +70,10 @@ enum sl_status sl_session_infer(struct sl_session *t, const struct sl_shards *sh
 {
     sl_pool_trim();
     SL_CHECK(sl_session_current_model(t));
-    SL_CHECK(sl_evaluate(&t->run, shards, &t->model, wanted, scores_out));
+    enum sl_status st = sl_evaluate(&t->run, shards, &t->model, wanted, scores_out);
+    starpu_task_wait_for_all(); /* also after a failure: tasks may read the shards */
+    SL_CHECK(st);
     sl_pool_trim();
-    starpu_task_wait_for_all();
     sl_run_log_reset(&t->run);
     return SL_OK;
 }

@@ -120,6 +120,9 @@ struct sl_session {
     bool told_undefined;
     struct sl_reports reports;
     bool rests;       /* the workers sleep */
+    bool limited;     /* sl_memory_limit holds for the session */
+    bool resumes;     /* from a checkpoint */
+    bool moved;       /* features have other columns than in the dataset (sl_adapted.moved) */
     bool begun;       /* sl_session_train was called */
     bool settled;     /* the model is final (sl_outputs_settle) */
     atomic_bool stop; /* sl_session_stop was called */
@@ -192,10 +195,9 @@ struct sl_inference; /* runtime/full/evaluate.h */
 enum sl_status sl_session_infer(struct sl_session *session, const struct sl_shards *shards,
                                 const struct sl_inference *wanted, struct sl_scores *scores_out);
 
-/* Outputs and hidden rows of new vertices beside the session's graph (sl_model_predict_new). NULL: not wanted.
- * relation_names: of the dataset's relations, for arrays without names. */
-enum sl_status sl_session_rows_of_new(struct sl_session *session, const struct sl_arrays *arrays,
-                                      const char *relation_names, float *logits, float *embeddings);
+/* Outputs and hidden rows of new vertices beside the session's dataset (sl_model_predict_new). NULL: not wanted. */
+enum sl_status sl_session_rows_of_new(struct sl_session *session, const struct sl_dataset *dataset,
+                                      const struct sl_arrays *arrays, float *logits, float *embeddings);
 
 /* Rows of n vertices, dataset ids, in their order: outputs or, if `hidden`, hidden rows, [n x n_columns]. As
  * sl_session_evaluate. */

@@ -33,12 +33,12 @@ void sl_model_rest(void)
     sl_kept_close();
 }
 
-/* The open session for the model and the dataset. */
+/* The open session for the model and the dataset. One that has failed is closed. */
 static enum sl_status find_session(struct sl_trained *model, const struct sl_dataset *dataset)
 {
-    struct sl_session *session;
-    if (sl_kept_session() != NULL && kept.model == model->serial && kept.dataset == dataset->serial &&
-        dataset->serial > 0) {
+    struct sl_session *session = sl_kept_session();
+    if (session != NULL && kept.model == model->serial && kept.dataset == dataset->serial && dataset->serial > 0 &&
+        !sl_failure_seen(&session->run.failure)) {
         return SL_OK;
     }
     SL_FAIL_IF(sl_process_count() > 1, SL_ENOTSUP,
@@ -191,7 +191,8 @@ enum sl_status sl_model_set(struct sl_trained *model, const char *name, const ch
         return sl_fail(SL_EINVAL, "%s: found %s, expected %s, as the model was trained", name,
                        sl_text_quoted(sl_text_or(value, ""), found), sl_text_quoted(sl_text_or(in_file, ""), expected));
     }
-    const bool of_graph = option != NULL && option->of_data && !option->of_model && strcmp(name, "cache") != 0;
+    const bool of_graph = option != NULL && ((option->of_data && !option->of_model && strcmp(name, "cache") != 0) ||
+                                             strcmp(name, "score-fanout") == 0); /* answers are exact */
     SL_FAIL_IF(option != NULL && !fixed && (option->written || of_graph), SL_EINVAL,
                "%s: found '%.200s', expected options of the answers, such as cpus and pes", name,
                sl_text_or(value, ""));
@@ -279,7 +280,7 @@ enum sl_status sl_model_predict_new(struct sl_trained *model, const struct sl_da
     SL_FAIL_IF(logits != NULL && sl_settings_trains_links(model->settings), SL_EINVAL, NO_SCORES);
     SL_CHECK(find_session(model, dataset));
     SL_FAIL_IF(embeddings != NULL && kept.sizes.n_hidden == 0, SL_EINVAL, NO_EMBEDDINGS);
-    return sl_session_rows_of_new(sl_kept_session(), added, dataset->relations, logits, embeddings);
+    return sl_session_rows_of_new(sl_kept_session(), dataset, added, logits, embeddings);
 }
 
 enum sl_status sl_model_evaluate(struct sl_trained *model, const struct sl_dataset *dataset, struct sl_scores *scores)

@@ -27,7 +27,7 @@ count()
 options='dataset data-path split features directed normalize-features cache layers hidden output-layers dropout input-dropout activation norm residual precision load
     pes group-size batch-size fanout relation-fanout sampler layer-size replace layer-dependency kappa labor-iterations depth chunks partition sync gossip-what gossip-average-every
     gossip-local-size gossip-ring drop-last epochs lr lr-schedule lr-warmup optimizer weight-decay
-     patience seed eval-every score-fanout metrics metrics-steps save save-names predict embed checkpoint resume trace trace-steps quiet json cpus gpus sched placement
+     patience seed eval-every score-fanout metrics metrics-steps save save-names predict embed checkpoint resume trace trace-steps quiet json cpus memory gpus sched placement
      means transport watchdog feature-cache feature-cache-policy'
 
 expect 0 '^Usage: coop_sage' --help
@@ -336,7 +336,7 @@ large=(--dataset arxiv-synthetic --data-path none --cache none --pes 4 --epochs 
 STARPU_LIMIT_CPU_MEM=40 "$program" "${large[@]}" >large.out 2>&1
 stream_mib=$(sed -n 's/.*at least the \([0-9]*\) MiB.*/\1/p' large.out)
 STARPU_LIMIT_CPU_MEM=$stream_mib "$program" "${large[@]}" >large.out 2>&1 || complain "expected a run in $stream_mib MiB, found: $(cat large.out)"
-grep -q 'warning: .*too large for METIS in this memory: --partition stream is taken' large.out || complain "expected a word of --partition stream, found: $(cat large.out)"
+grep -q 'warning: .*too large for METIS: --partition stream is taken' large.out || complain "expected a word of --partition stream, found: $(cat large.out)"
 STARPU_LIMIT_CPU_MEM=40 "$program" "${large[@]}" --partition stream >large.out 2>&1
 grep -q "at least the $stream_mib MiB" large.out || complain "expected $stream_mib MiB for --partition stream, too, found: $(cat large.out)"
 "$program" "${large[@]}" 2>&1 | grep 'stream' && complain 'found a word of --partition stream where METIS has room'

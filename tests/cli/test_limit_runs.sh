@@ -115,14 +115,14 @@ sweep -l "0 64"
 for gb in 0.01 $(seq -f 0.%03.0f 40 "$([[ -n $long ]] && echo 2 || echo 20)" 160); do
     for name in sage pipe; do
         declare -n words=$name
-        timeout -s KILL 120 "${words[@]}" --memory "$gb" >/dev/null 2>stderr
+        timeout -s KILL 120 "${words[@]}" --cpus 2 --memory "$gb" >/dev/null 2>stderr
         status=$?
         judge "--memory $gb: $name"
         ((status == 0)) || grep -q 'this process may use' stderr || complain "--memory $gb: $name: $(cat stderr)"
     done
 done
 unset -n words
-((status == 0)) || complain "--memory 0.16: pipe_gnn does not run: $(cat stderr)"
+"${sage[@]}" --cpus 2 --memory 0.5 >/dev/null 2>stderr || complain "--memory 0.5: coop_sage does not run: $(cat stderr)"
 
 # ---- files of limited size: as on a full disk -----------------------------------------------------------------------------------
 

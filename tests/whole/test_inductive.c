@@ -301,9 +301,25 @@ static void refused(struct sl_trained *model, const struct sl_dataset *loaded, c
     }
 }
 
+/* A model of links is asked for nothing, and for scores; samples are not for answers. */
+TEST(odd_questions)
+{
+    const struct kind linked = {.options = "model=sage layers=2 objective=link", .links = true};
+    const struct sl_arrays old = arrays_of(&linked, 0, OLD, 0, E);
+    const struct sl_arrays added = arrays_of(&linked, OLD, NEW, E, E_NEW);
+    OWNED(sl_dataset_delete_it) struct sl_dataset *loaded = dataset_of(&old);
+    struct sl_trained *model = train(&linked);
+    assert_ok(sl_model_predict_new(model, loaded, &added, NULL, NULL));
+    refused(model, loaded, &added, "found a model of links");
+    assert_refused(sl_model_set(model, "score-fanout", "3"), SL_EINVAL, "expected options of the answers");
+    sl_model_delete(model);
+}
+
 TEST(wrong_arrays_are_refused)
 {
     static uint32_t wrong[E_NEW];
+    static uint16_t few[E_NEW];
+    static float unused[NEW * C];
     const struct kind kind = {.options = "model=rgcn layers=2 edge-features=add edge-weights=factor",
                               .typed = true,
                               .weighted = true,
@@ -345,7 +361,16 @@ TEST(wrong_arrays_are_refused)
     a.edge_relations = NULL;
     a.n_relations = 0;
     a.relation_names = NULL;
-    refused(model, loaded, &a, "edges of 0 relations, expected 6");
+    refused(model, loaded, &a, "found edges without relations, expected them with");
+    a = right;
+    a.n_relations = 2;
+    a.relation_names = "ant,likes,ant\n,sees,\n";
+    memset(few, 0, sizeof few);
+    a.edge_relations = few;
+    assert_ok(sl_model_predict_new(model, loaded, &a, unused, NULL)); /* fewer relations, by name */
+    a = right;
+    a.directed = true;
+    refused(model, loaded, &a, "found edges without their reverse ones added, expected them with");
     a = right;
     a.relation_names = "ant,likes,ant\n,sees,\nbee,far,\n";
     refused(model, loaded, &a, "found 'bee,far,'");

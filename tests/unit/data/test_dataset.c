@@ -513,10 +513,10 @@ TEST_OF_SMALL(refuses_what_no_memory_holds)
 {
     struct sl_dataset d;
     put_gzip("small/raw/num-node-list.csv.gz", "3000000\n");
-    sl_memory_limit((uint64_t)36000000 - 1);
+    sl_memory_limit((uint64_t)36000000 - 1, "use less");
     assert_refused(sl_dataset_load(&options, &d), SL_ENOMEM, "3000000 vertices: need 0.04 GB");
     assert_refused(sl_dataset_load(&options, &d), SL_ENOMEM, "this process may use 0.04 GB");
-    sl_memory_limit(UINT64_MAX);
+    sl_memory_limit(UINT64_MAX, "");
     assert_refused(sl_dataset_load(&options, &d), SL_EFILE, "expected 3000000 lines");
 }
 

@@ -74,7 +74,6 @@ TEST(test_few_scores)
     assert_true(need_of(&few, "hidden=1024 batch-size=1 gpus=0 fanout=1,1 score-fanout=2,2") < need_of(&few, small));
     assert_true(need_of(&few, "hidden=1024 batch-size=1 gpus=0 fanout=1,1 predict=x.npy") == all);
     assert_true(need_of(&few, "hidden=1024 batch-size=1 gpus=0 fanout=1,1 embed=x.npy") == all);
-    assert_true(need_of(&few, "hidden=1024 batch-size=1 gpus=0 fanout=1,1 predict=x.npy predict-vertices=y.csv") < all);
 }
 
 /* METIS's graphs are there together with the dataset, before training. */

@@ -231,7 +231,7 @@ TEST(test_limit)
     char *block = take(bytes);
     memset(block, 1, bytes);
     sl_pool_report(&failure);
-    sl_memory_limit(2 * bytes);
+    sl_memory_limit(2 * bytes, "use less");
     void *none = NULL;
     assert_int_equal(starpu_malloc_flags(&none, 3 * bytes / 2, 0), 0);
     assert_int_equal(sl_failure_status(&failure), SL_ENOMEM);
@@ -239,11 +239,24 @@ TEST(test_limit)
     assert_non_null(strstr(sl_message(), " in use (reserved: compute buffers 0.2"));
     starpu_free_flags(none, 3 * bytes / 2, 0);
     give(block, bytes);
+    block = take(bytes);
+    memset(block, 1, bytes);
+    sl_memory_limit(1, "use less");
+    failure = (struct sl_failure){0};
+    for (int i = 0; i < 64 && sl_failure_status(&failure) == SL_OK; i++) { /* small ones add up */
+        assert_int_equal(starpu_malloc_flags(&none, (size_t)1 << 20, 0), 0);
+    }
+    assert_int_equal(sl_failure_status(&failure), SL_ENOMEM);
+    failure = (struct sl_failure){0};
+    assert_int_equal(starpu_malloc_flags(&none, (size_t)1 << 20, 0), 0);
+    assert_int_equal(sl_failure_status(&failure), SL_ENOMEM);
+    sl_memory_limit(2 * bytes, "use less");
+    give(block, bytes);
     failure = (struct sl_failure){0};
     void *other = take(3 * bytes / 2); /* the free block has made room */
     assert_int_equal(sl_failure_status(&failure), SL_OK);
     give(other, 3 * bytes / 2);
-    sl_memory_limit(UINT64_MAX);
+    sl_memory_limit(UINT64_MAX, "");
     sl_pool_report(NULL);
     sl_pool_release();
 }

@@ -193,7 +193,7 @@ TEST(test_limit)
 {
     const size_t large = (size_t)64 << 20;
     char *block = NULL;
-    sl_memory_limit(large / 2);
+    sl_memory_limit(large / 2, "use less");
     assert_int_equal(sl_alloc(large, 1, "features", &block), SL_ENOMEM);
     assert_non_null(strstr(sl_message(), "features: need 0.07 GB"));
     assert_non_null(strstr(sl_message(), "this process may use 0.03 GB"));
@@ -205,11 +205,11 @@ TEST(test_limit)
     block = NULL;
     assert_int_equal(sl_alloc(1000, 1, "a block", &block), SL_OK);
     sl_free(block);
-    sl_memory_limit((uint64_t)1 << 40);
+    sl_memory_limit((uint64_t)1 << 40, "use less");
     block = NULL;
     assert_int_equal(sl_alloc(large, 1, "features", &block), SL_OK);
     sl_free(block);
-    sl_memory_limit(UINT64_MAX);
+    sl_memory_limit(UINT64_MAX, "");
     assert_int_equal(sl_memory_check(UINT64_MAX, "all"), SL_OK);
     assert_int_equal(sl_memory_live(), 0);
 }
@@ -221,15 +221,44 @@ TEST(test_small_blocks_add_up)
     char *blocks[MOST] = {NULL};
     uint32_t n = 0;
     enum sl_status st = SL_OK;
-    sl_memory_limit(1);
+    sl_memory_limit(1, "use less");
     while (st == SL_OK && n < MOST) {
         st = sl_alloc((size_t)2 << 20, 1, "rows", &blocks[n++]);
     }
-    sl_memory_limit(UINT64_MAX);
+    for (int i = 0; i < 3 && st == SL_ENOMEM; i++) { /* a refusal is not forgotten */
+        st = sl_alloc((size_t)2 << 20, 1, "rows", &blocks[n - 1]);
+    }
+    sl_memory_limit(UINT64_MAX, "");
     assert_true(st == SL_ENOMEM && n <= 8);
     while (n > 0) {
         sl_free(blocks[--n]);
     }
+}
+
+static char *spare;
+
+static void give_spare(void)
+{
+    sl_free(spare);
+    spare = NULL;
+}
+
+/* Memory that nobody uses goes back before a block is refused. */
+TEST(test_shortage)
+{
+    const size_t bytes = (size_t)256 << 20;
+    char *block = NULL;
+    assert_int_equal(sl_alloc(bytes, 1, "spare", &spare), SL_OK);
+    memset(spare, 1, bytes);
+    sl_memory_limit(bytes + bytes / 2, "use less");
+    assert_int_equal(sl_alloc(bytes, 1, "rows", &block), SL_ENOMEM);
+    assert_non_null(strstr(sl_message(), " GB; use less"));
+    sl_memory_on_shortage(give_spare);
+    assert_int_equal(sl_alloc(bytes, 1, "rows", &block), SL_OK);
+    assert_null(spare);
+    sl_memory_on_shortage(NULL);
+    sl_memory_limit(UINT64_MAX, "");
+    sl_free(block);
 }
 
 /* The names of large blocks, with most bytes first; one of another name with equal bytes, and memory of others. */
@@ -244,23 +273,23 @@ TEST(test_holders)
     assert_int_equal(sl_alloc(30 * mib, 1, "ids", &ids), SL_OK);
     assert_int_equal(sl_alloc(20 * mib, 1, "rows", &more), SL_OK);
     assert_int_equal(sl_alloc_zero(30 * mib, 1, "a name that is longer than forty characters are", &same), SL_OK);
-    sl_memory_hold("a library", 100 * mib);
+    sl_memory_hold("a library", 1000 * mib);
     sl_memory_list(false, text);
-    assert_string_equal(text, "a library 0.10 GB, rows 0.04 GB, ids 0.03 GB, a name that is longer than forty charac "
+    assert_string_equal(text, "a library 1.05 GB, rows 0.04 GB, ids 0.03 GB, a name that is longer than forty charac "
                               "0.03 GB");
-    sl_memory_limit(1);
+    sl_memory_limit(1, "use less");
     assert_int_equal(sl_memory_check(64 * mib, "METIS"), SL_ENOMEM);
-    sl_memory_limit(UINT64_MAX);
+    sl_memory_limit(UINT64_MAX, "");
     assert_non_null(strstr(sl_message(), "METIS: need 0.07 GB of memory beside the "));
-    assert_non_null(strstr(sl_message(), " in use (reserved: a library 0.10 GB, rows 0.04 GB, "));
-    sl_memory_release("a library", 100 * mib);
+    assert_non_null(strstr(sl_message(), " in use (reserved: a library 1.05 GB, rows 0.04 GB, "));
+    sl_memory_release("a library", 1000 * mib);
     sl_free(rows);
     sl_free(ids);
     sl_free(same);
     sl_memory_list(false, text);
     assert_string_equal(text, "rows 0.02 GB");
     sl_memory_list(true, text);
-    assert_non_null(strstr(text, "a library 0.10 GB, rows 0.04 GB"));
+    assert_non_null(strstr(text, "a library 1.05 GB, rows 0.04 GB"));
     sl_free(more);
     assert_int_equal(sl_memory_live(), 0);
 }
