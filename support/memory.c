@@ -173,7 +173,8 @@ static uint64_t touched(void)
 enum sl_status sl_memory_check(uint64_t bytes, const char *name)
 {
     uint64_t most = atomic_load(&limit);
-    if (most == UINT64_MAX || atomic_fetch_add(&unchecked, bytes) + bytes < LIMITED_BYTES) {
+    uint64_t counted = bytes < LIMITED_BYTES ? bytes : LIMITED_BYTES;
+    if (most == UINT64_MAX || atomic_fetch_add(&unchecked, counted) + counted < LIMITED_BYTES) {
         return SL_OK;
     }
     uint64_t used = touched();

@@ -403,6 +403,7 @@ def _nearest(pipe: bool, keyword: str) -> str:
         return f"it is an option with pipe={not pipe}"
     if keyword in _all_keywords:
         return f"did you mean {_all_keywords[keyword]}?"
-    lib.sl_settings_set(Settings(pipe).handle, keyword.encode(), b"")
+    settings = Settings(pipe)  # which lives until the end
+    lib.sl_settings_set(settings.handle, keyword.encode(), b"")
     advice = in_keywords(lib.sl_message()).partition("has no such option; ")[2]
     return "help(starling_gnn.train) lists the keywords" if "--help-all" in advice else advice

@@ -187,8 +187,7 @@ TEST(test_threads)
     assert_int_equal(sl_memory_live(), 0);
 }
 
-/* A block that would not fit beside what is in use is refused before a page of it is touched; small and cleared
- * blocks pass. */
+/* A block that would not fit beside what is in use is refused before a page of it is touched; cleared blocks pass. */
 TEST(test_limit)
 {
     const size_t large = (size_t)64 << 20;
@@ -202,10 +201,10 @@ TEST(test_limit)
     assert_int_equal(sl_realloc(&block, large, 1, "features"), SL_ENOMEM);
     assert_int_equal(sl_alloc_zero(large, 1, "features", &block), SL_OK);
     sl_free(block);
+    sl_memory_limit((uint64_t)1 << 40, "use less");
     block = NULL;
     assert_int_equal(sl_alloc(1000, 1, "a block", &block), SL_OK);
     sl_free(block);
-    sl_memory_limit((uint64_t)1 << 40, "use less");
     block = NULL;
     assert_int_equal(sl_alloc(large, 1, "features", &block), SL_OK);
     sl_free(block);
