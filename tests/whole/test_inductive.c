@@ -254,6 +254,7 @@ static const struct kind kinds[] = {
     {.options = "model=gcn layers=2"},
     {.options = "model=gcn layers=3 edge-weights=factor", .weighted = true, .form = SPARSE},
     {.options = "model=gcn layers=2", .directed = true},
+    {.options = "model=gcn layers=2 edge-weights=factor", .weighted = true, .directed = true},
     {.options = "model=gat layers=2 heads=2 edge-features=add", .edges = true},
     {.options = "model=gatv2 layers=2 heads=2"},
     {.options = "model=gin layers=2"},
