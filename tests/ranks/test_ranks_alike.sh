@@ -53,6 +53,7 @@ differ()
         negatives | drop-leaks | link-loss | link-exclude | decoder) pattern+="|train.csv.gz:1: expected 'source,destination'" ;; # d has no links
         bases | relation-fanout) pattern+="|--model rgcn: expected a typed dataset" ;; # d has no types
         pairs) pattern='^coop_sage: rank 1: --pairs: expected --predict, too' code=2 ;;
+        score-fanout) pattern='^coop_sage: rank 1: --score-fanout: found 2 processes of one run' code=2 ;;
         layer-size) pattern='^coop_sage: --layer-size: expected numbers of vertices' code=2 ;; # rank 0 has a sampler of layers without it
         esac
         case $value in
