@@ -171,7 +171,20 @@ static enum sl_status check_type(const struct sl_settings *s, struct sl_text_cel
     return SL_OK;
 }
 
-/* The features with the columns of each type where the model has them. A row has columns of its type only. */
+/* The last row of a table has columns of its type alone. first, n: these columns. */
+static enum sl_status check_row(const struct sl_features *table, struct sl_text_cell name, uint32_t first, uint32_t n)
+{
+    const uint32_t row = table->n_rows - 1;
+    for (uint64_t k = table->offsets[row]; k < table->offsets[row + 1]; k++) {
+        SL_FAIL_IF(table->columns[k] - first >= n, SL_EINVAL,
+                   "features: found vertex %u of type '%.*s' with features in columns of other types, expected its own "
+                   "%u columns alone",
+                   row, shown(name), name.p, n);
+    }
+    return SL_OK;
+}
+
+/* The features with the columns of each type where the model has them. */
 static enum sl_status move_columns(const struct sl_features *from, const struct types *here, const struct types *there,
                                    const struct match *match, struct sl_features *out)
 {
@@ -184,6 +197,7 @@ static enum sl_status move_columns(const struct sl_features *from, const struct 
         const uint32_t first = type->n > 0 ? there->type[match->place[t]].first : 0;
         for (uint32_t i = 0; i < type->n; i++) {
             sl_features_append(from, out->n_rows, first - type->first, room, out);
+            SL_CHECK(check_row(out, match->here.texts[t], first, type->columns > 0 ? type->columns : type->n));
         }
     }
     return sl_features_settle(out);

@@ -10,6 +10,7 @@
 
 #include "runtime/machine/gpus.h"
 #include "runtime/starling.h"
+#include "runtime/train/session.h"
 #include "support/memory.h"
 
 #define OLD 400 /* vertices of the loaded graph */
@@ -159,11 +160,10 @@ static struct sl_dataset *dataset_of(const struct sl_arrays *a)
     return dataset;
 }
 
-/* Train on the loaded graph. */
-static struct sl_trained *train(const struct kind *kind)
+/* Train on a graph of OLD vertices. */
+static struct sl_trained *train_on(const struct kind *kind, struct sl_arrays a)
 {
     const bool pipe = strncmp(kind->options, "pipe ", 5) == 0;
-    struct sl_arrays a = arrays_of(kind, 0, OLD, 0, E);
     OWNED(sl_settings_delete_it) struct sl_settings *settings;
     OWNED(sl_session_close_it) struct sl_session *session;
     struct sl_trained *model;
@@ -183,6 +183,11 @@ static struct sl_trained *train(const struct kind *kind)
     assert_ok(sl_session_train(session, NULL));
     assert_ok(sl_session_model(session, &model));
     return model;
+}
+
+static struct sl_trained *train(const struct kind *kind)
+{
+    return train_on(kind, arrays_of(kind, 0, OLD, 0, E));
 }
 
 /* The new vertices' rows are those of the whole graph: to the bit, or nearly. */
@@ -314,6 +319,53 @@ TEST(odd_questions)
     refused(model, loaded, &added, "found a model of links");
     assert_refused(sl_model_set(model, "score-fanout", "3"), SL_EINVAL, "expected options of the answers");
     sl_model_delete(model);
+}
+
+/* The columns of types are moved to where the model has them, but not those of new vertices. */
+TEST(types_in_another_order)
+{
+    enum { FEW = 10, HALF = OLD / 2 };
+    static const uint32_t vertices[] = {HALF, HALF}, columns[] = {F - FEW, FEW}, turned[] = {FEW, F - FEW};
+    static float found[NEW * C], own[OLD * F], own_turned[OLD * F];
+    for (uint32_t v = 0; v < OLD; v++) {
+        for (uint32_t c = 0; c < F; c++) {
+            own[v * F + c] = (c < F - FEW) == (v < HALF) ? features[v * F + c] : 0;
+            own_turned[v * F + c] = (c < FEW) == (v < HALF) ? features[v * F + c] : 0;
+        }
+    }
+    const struct kind kind = {.options = "model=rgcn layers=2", .typed = true};
+    struct sl_arrays old = arrays_of(&kind, 0, OLD, 0, E);
+    const struct sl_arrays added = arrays_of(&kind, OLD, NEW, E, E_NEW);
+    old.n_types = 2;
+    old.type_names = "ant\nbee\n";
+    old.type_vertices = vertices;
+    old.type_columns = columns;
+    old.features = own;
+    OWNED(sl_dataset_delete_it) struct sl_dataset *same = dataset_of(&old);
+    OWNED(sl_model_delete_it) struct sl_trained *model = train_on(&kind, old);
+    old.type_names = "bee\nant\n";
+    old.type_columns = turned;
+    OWNED(sl_dataset_delete_it) struct sl_dataset *mixed = dataset_of(&old);
+    old.features = own_turned;
+    OWNED(sl_dataset_delete_it) struct sl_dataset *other = dataset_of(&old);
+    assert_ok(sl_model_predict_new(model, same, &added, found, NULL));
+    refused(model, other, &added, "found types of vertices in another order");
+    refused(model, mixed, &added, "found vertex 0 of type 'bee' with features in columns of other types");
+}
+
+/* A session whose task has failed is opened again. */
+TEST(a_failure_is_forgotten)
+{
+    static float found[NEW * C], expected[NEW * C];
+    const struct kind kind = {.options = "model=sage layers=2"};
+    const struct sl_arrays old = arrays_of(&kind, 0, OLD, 0, E);
+    const struct sl_arrays added = arrays_of(&kind, OLD, NEW, E, E_NEW);
+    OWNED(sl_dataset_delete_it) struct sl_dataset *loaded = dataset_of(&old);
+    OWNED(sl_model_delete_it) struct sl_trained *model = train(&kind);
+    assert_ok(sl_model_predict_new(model, loaded, &added, expected, NULL));
+    sl_failure_set(&sl_kept_session()->run.failure, sl_fail(SL_ENOMEM, "a buffer"));
+    assert_ok(sl_model_predict_new(model, loaded, &added, found, NULL));
+    assert_memory_equal(found, expected, sizeof found);
 }
 
 TEST(wrong_arrays_are_refused)
