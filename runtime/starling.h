@@ -464,14 +464,17 @@ SL_API enum sl_status sl_model_predict(struct sl_trained *model, const struct sl
 SL_API enum sl_status sl_model_embed(struct sl_trained *model, const struct sl_dataset *dataset, uint32_t n,
                                      const uint32_t *vertices, float *embeddings);
 
-/* Scores and embeddings of new vertices beside the dataset's: what both calls above would give in a graph of all of
- * them, without loading it. added: n_vertices new vertices with features of the dataset's columns, and edges as a list.
- * A new vertex i has the id n + i, n being the dataset's number of vertices; each edge has at least one new end.
- * directed, edge_weights, edge_relations (by relation_names; NULL: the numbers of the dataset's), edge_features: as the
- * dataset has them. Types of vertices have the order and columns of training. Labels, a split, links and types are not
- * read, and the dataset does not change. logits [added->n_vertices x n_outputs], embeddings [added->n_vertices x
- * n_embeddings]; NULL: not wanted. The time grows with the vertices within `layers` hops. SL_EINVAL also: an array is
- * wrong; features are --features degree. */
+/* Score new vertices beside a dataset, without loading it again. The results are those of the two calls above for a
+ * graph of all vertices. The dataset does not change.
+ *
+ * added: n_vertices new vertices with their features, in the columns of the dataset, and a list of edges. Let the
+ * dataset have n vertices: new vertex i then has the id n + i. Each edge has at least one new end. directed,
+ * edge_weights, edge_relations and edge_features are as in the dataset. relation_names NULL: relations have the
+ * dataset's numbers. Types of vertices have the order and columns of training. Labels, a split, links and types are not
+ * read.
+ * logits: [added->n_vertices x n_outputs]. embeddings: [added->n_vertices x n_embeddings]. NULL: not wanted.
+ * The time grows with the number of vertices within `layers` hops. SL_EINVAL also: an array is wrong, or the features
+ * are --features degree. */
 SL_API enum sl_status sl_model_predict_new(struct sl_trained *model, const struct sl_dataset *dataset,
                                            const struct sl_arrays *added, float *logits, float *embeddings);
 

@@ -24,9 +24,9 @@ struct sl_score_sample; /* runtime/full/needed.h */
 
 /* The caller's room for rows. NULL: not wanted. */
 struct sl_inference {
-    /* Of all vertices that this rank evaluates, in ascending order of ids. scores [n x n_outputs] are outputs of the
-     * last layer. hidden [n x hidden units] are the rows that the last layer reads. The outputs of links are such rows:
-     * the decoder is the last layer. A model with one layer has no hidden rows. */
+    /* Rows of the vertices that this rank evaluates, by ascending id. scores [n x n_outputs]: outputs of the last
+     * layer. hidden [n x hidden units]: the rows that the last layer reads. Of a model of links these are the outputs,
+     * as the decoder is its last layer. A model with one layer has none. */
     sl_real *scores, *hidden;
     /* Of chosen vertices, the same ones; sl_chosen_number has made the room. */
     struct sl_chosen *chosen_scores, *chosen_hidden;

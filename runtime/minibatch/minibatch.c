@@ -302,21 +302,21 @@ static enum sl_status check_ranks(const struct sl_settings *s, uint32_t n)
     return SL_OK;
 }
 
-const struct sl_schedule_kind sl_minibatch = {
-    .name = "minibatch",
-    .advice = "use a smaller --batch-size, --fanout or --hidden, --precision bf16, or "
-              "--score-fanout",
-    .decide = decide,
-    .check_ranks = check_ranks,
-    .open = open_minibatch,
-    .close = close_minibatch,
-    .advance = advance,
-    .in_flight = in_flight,
-    .gather = gather,
-    .tally = tally,
-    .turn = turn,
-    .next_batch = next_batch,
-    .resize = resize,
-    .save = save,
-    .load = load,
-    .describe = describe};
+#define ADVICE "use a smaller --batch-size, --fanout or --hidden, --precision bf16, or --score-fanout"
+
+const struct sl_schedule_kind sl_minibatch = {.name = "minibatch",
+                                              .advice = ADVICE,
+                                              .decide = decide,
+                                              .check_ranks = check_ranks,
+                                              .open = open_minibatch,
+                                              .close = close_minibatch,
+                                              .advance = advance,
+                                              .in_flight = in_flight,
+                                              .gather = gather,
+                                              .tally = tally,
+                                              .turn = turn,
+                                              .next_batch = next_batch,
+                                              .resize = resize,
+                                              .save = save,
+                                              .load = load,
+                                              .describe = describe};
