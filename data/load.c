@@ -368,6 +368,8 @@ static enum sl_status use_dataset(const struct sl_dataset_options *options, char
     origin->reader = reader;
     SL_CHECK(reader->find(&request, &origin->files));
     SL_CHECK(check_outputs(options, &origin->files));
+    origin->files.least = options->least;
+    origin->files.context = options->context;
     name_from_path(path, origin->name, sizeof origin->name);
     identify_files(options, origin);
     return SL_OK;
@@ -566,16 +568,22 @@ enum sl_status sl_dataset_make(const char *name, struct sl_raw *raw, bool direct
     return SL_OK;
 }
 
-static enum sl_status read_or_generate(const struct origin *origin, struct sl_raw *out)
+static enum sl_status read_or_generate(const struct sl_dataset_options *options, const struct origin *origin,
+                                       struct sl_raw *out)
 {
+    const struct sl_raw_files none = {.least = options->least, .context = options->context};
+    const struct sl_recipe *recipe = &origin->recipe;
+    struct sl_raw_sizes sizes = {.n_relations = recipe->n_types > 0 ? recipe->n_relations + 1 : 0};
     if (origin->reader != NULL) {
         return origin->reader->read(&origin->files, out);
     }
-    uint64_t n_vertices;
-    uint64_t n_edges;
-    sl_recipe_total(&origin->recipe, &n_vertices, &n_edges);
+    sl_recipe_total(recipe, &sizes.n_vertices, &sizes.n_edges);
+    if (!recipe->sparse) {
+        sizes.feature_bytes = (uint64_t)recipe->n_vertices * recipe->n_features * sizeof(float);
+    }
+    SL_CHECK(sl_raw_check_sizes(&none, origin->name, &sizes));
     sl_notify(SL_NOTICE_PROGRESS, "generating %s: %llu vertices, %llu edges", origin->name,
-              (unsigned long long)n_vertices, (unsigned long long)n_edges);
+              (unsigned long long)sizes.n_vertices, (unsigned long long)sizes.n_edges);
     return sl_generate(&origin->recipe, out);
 }
 
@@ -625,7 +633,7 @@ static enum sl_status load_uncached(const struct sl_dataset_options *options, co
 {
     SL_OWNED(sl_raw_free) struct sl_raw raw = {0};
     const bool made = origin->made.kind != SL_MADE_NOT;
-    SL_CHECK(read_or_generate(origin, &raw));
+    SL_CHECK(read_or_generate(options, origin, &raw));
     if (raw.numbered && raw.data.vertex_names != NULL) {
         SL_CHECK(save_names(options, origin, &raw));
     }

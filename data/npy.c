@@ -352,13 +352,18 @@ static bool is_finite(float x)
     return isfinite(x);
 }
 
+static enum sl_dtype feature_dtype(const struct sl_npy *array)
+{
+    return sl_dtype_is_convertible(array->dtype) ? array->dtype : SL_DTYPE_F32;
+}
+
 static enum sl_status convert_features(const char *path, const char *name, const struct sl_npy *array,
                                        struct sl_features *out)
 {
     SL_OWNED(sl_features_free)
     struct sl_features features = {.n_rows = (uint32_t)array->shape[0], .n_columns = (uint32_t)array->shape[1]};
     struct conversion conversion = {.array = array, .step = 1, .is_good = is_finite};
-    enum sl_dtype dtype = sl_dtype_is_convertible(array->dtype) ? array->dtype : SL_DTYPE_F32;
+    const enum sl_dtype dtype = feature_dtype(array);
     SL_CHECK(convert(path, name, &conversion, array->n_items, sl_dtype_size(dtype),
                      dtype == array->dtype ? to_items : to_floats, "a finite number"));
     features.dense = sl_column_take(dtype, features.n_rows, features.n_columns, conversion.out);
@@ -424,11 +429,13 @@ enum sl_status sl_npy_read_lines(const char *path, const char *name, char **out)
 
 /* ---- Counts, ids, edges ------------------------------------------------------------------------------------------ */
 
-enum sl_status sl_npy_count_rows(const char *path, const char *name, uint64_t *out)
+enum sl_status sl_npy_count(const char *path, const char *name, struct sl_npy_counts *out)
 {
     SL_OWNED(sl_npy_free) struct sl_npy array = {0};
     SL_CHECK(sl_npy_read(path, name, &array));
-    *out = count_rows(&array);
+    out->rows = count_rows(&array);
+    out->items = array.n_items;
+    out->feature_bytes = array.n_items * sl_dtype_size(feature_dtype(&array));
     return SL_OK;
 }
 

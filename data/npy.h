@@ -67,8 +67,11 @@ enum sl_status sl_npy_read_targets(const char *path, const char *name, uint32_t 
 /* Read lines, an array of their bytes, as class_names of struct sl_dataset. The caller frees *out (sl_free). */
 enum sl_status sl_npy_read_lines(const char *path, const char *name, char **out);
 
-/* Read the number of rows of an array: its first length. */
-enum sl_status sl_npy_count_rows(const char *path, const char *name, uint64_t *out);
+/* What the header of an array says: its first length, its items, and their bytes as a feature table in memory. */
+struct sl_npy_counts {
+    uint64_t rows, items, feature_bytes;
+};
+enum sl_status sl_npy_count(const char *path, const char *name, struct sl_npy_counts *out);
 
 /* Read an array of one whole number below `limit`. */
 enum sl_status sl_npy_read_count(const char *path, const char *name, uint64_t limit, uint64_t *out);

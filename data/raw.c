@@ -22,7 +22,9 @@
 #include "support/minmax.h"
 #include "support/text.h"
 
-#define VERTEX_BYTES 12 /* of the graph and a label */
+/* What reading takes at the least: of a vertex its offset and label; of an edge both ends and a place in the graph. */
+#define VERTEX_BYTES 12
+#define EDGE_BYTES (3 * sizeof(sl_vertex))
 #define MAX_EDGES ((uint64_t)1 << 40)
 #define MAX_ID_BYTES ((size_t)1 << 40)
 #define N_NAMES 6 /* at most, of a table's array */
@@ -536,19 +538,59 @@ static enum sl_status read_count(const char *path, enum sl_raw_file table, uint6
     return sl_npy_read_count(path, name, (uint64_t)1 << 53, out);
 }
 
+static enum sl_status count_array(const char *path, enum sl_raw_file table, struct sl_npy_counts *out)
+{
+    const char *name;
+    SL_CHECK(name_array(path, table, &name));
+    return sl_npy_count(path, name, out);
+}
+
 /* The rows of a table. SL_NONE: there is no table. */
 static enum sl_status count_rows(const char *path, enum sl_raw_file table, uint64_t *out)
 {
-    const char *name;
-    *out = SL_NONE;
-    if (path == NULL) {
-        return SL_OK;
-    }
-    if (!is_binary(path)) {
+    struct sl_npy_counts counts = {.rows = SL_NONE};
+    if (path != NULL && !is_binary(path)) {
         return sl_csv_count_lines(path, out);
     }
-    SL_CHECK(name_array(path, table, &name));
-    return sl_npy_count_rows(path, name, out);
+    SL_CHECK(path != NULL ? count_array(path, table, &counts) : SL_OK);
+    *out = counts.rows;
+    return SL_OK;
+}
+
+enum sl_status sl_raw_count_features(const char *path, struct sl_raw_sizes *sizes)
+{
+    struct sl_npy_counts counts;
+    if (is_binary(path)) {
+        SL_CHECK(count_array(path, SL_RAW_FEATURES, &counts));
+        sizes->feature_bytes += counts.feature_bytes;
+    }
+    return SL_OK;
+}
+
+enum sl_status sl_raw_count_edges(const char *path, const char *count, struct sl_raw_sizes *sizes)
+{
+    struct sl_npy_counts counts;
+    uint64_t n = 0;
+    if (is_binary(path)) {
+        SL_CHECK(count_array(path, SL_RAW_EDGES, &counts));
+        n = counts.items / 2;
+    } else if (count != NULL) {
+        SL_CHECK(read_count(count, SL_RAW_EDGE_COUNT, &n));
+    }
+    sizes->n_edges += sl_min_u64(n, MAX_EDGES); /* more are refused where they are read */
+    return SL_OK;
+}
+
+enum sl_status sl_raw_check_sizes(const struct sl_raw_files *files, const char *where, const struct sl_raw_sizes *sizes)
+{
+    char label[512];
+    uint64_t bytes = sizes->n_vertices * VERTEX_BYTES + sizes->n_edges * EDGE_BYTES + sizes->feature_bytes;
+    if (files->least != NULL) {
+        bytes = sl_max_u64(bytes, files->least(sizes, files->context));
+    }
+    snprintf(label, sizeof label, "%.400s: %llu vertices, %llu edges", where, (unsigned long long)sizes->n_vertices,
+             (unsigned long long)sizes->n_edges);
+    return sl_memory_check(bytes, label);
 }
 
 static enum sl_status read_edge_array(const char *path, const char *count, uint32_t limit, uint64_t *n_edges,
@@ -776,13 +818,14 @@ static enum sl_status read_links(const struct sl_raw_files *files, struct sl_raw
 static enum sl_status read_graph(const struct sl_raw_files *files, struct sl_raw *raw)
 {
     const char *edges = files->paths[SL_RAW_EDGES];
-    char label[512];
+    const char *features = files->no_features ? NULL : files->paths[SL_RAW_FEATURES];
+    const bool links = files->need == SL_RAW_FOR_LINKS;
     SL_CHECK(count_vertices(files, &raw->n_vertices));
-    if (raw->n_vertices != SL_NONE) {
-        snprintf(label, sizeof label, "%.400s: %u vertices", sl_text_or(edges, files->split), raw->n_vertices);
-        SL_CHECK(sl_memory_check(raw->n_vertices * (uint64_t)VERTEX_BYTES, label));
-    }
-    if (files->need == SL_RAW_FOR_LINKS) {
+    struct sl_raw_sizes sizes = {.n_vertices = raw->n_vertices != SL_NONE ? raw->n_vertices : 0};
+    SL_CHECK(features != NULL ? sl_raw_count_features(features, &sizes) : SL_OK);
+    SL_CHECK(links ? SL_OK : sl_raw_count_edges(edges, files->paths[SL_RAW_EDGE_COUNT], &sizes));
+    SL_CHECK(sl_raw_check_sizes(files, sl_text_or(edges, files->split), &sizes));
+    if (links) {
         return read_links(files, raw);
     }
     return sl_raw_read_edges(edges, files->paths[SL_RAW_EDGE_COUNT], &raw->n_vertices, &raw->n_edges, &raw->from,

@@ -85,7 +85,19 @@ enum sl_raw_file {
 };
 _Static_assert(SL_RAW_TEST_TAILS - SL_RAW_TRAIN == SL_N_LINK_FILES - 1, "in the order of sl_links_name");
 
+/* What counts and headers say of a dataset before its lists and tables are read. 0: they do not say. */
+struct sl_raw_sizes {
+    uint64_t n_vertices, n_edges; /* edges without reverses */
+    uint32_t n_relations;         /* without reverses */
+    uint64_t feature_bytes;       /* of a dense table */
+};
+
+/* The least memory, in bytes, that the caller needs with such a dataset. */
+typedef uint64_t sl_raw_least(const struct sl_raw_sizes *sizes, const void *context);
+
 struct sl_raw_files {
+    sl_raw_least *least;   /* or NULL */
+    const void *context;   /* of `least` */
     enum sl_raw_need need; /* SL_RAW_FOR_PAIRS has become LINKS, or INFERENCE if there are no training links */
     bool may_lack_links;   /* the lists of links to find may be missing */
     enum sl_target_choice targets;
@@ -127,6 +139,9 @@ struct sl_dataset_options {
     enum sl_target_choice targets;
     uint64_t seed;          /* for the generator */
     const char *outputs[4]; /* files that the caller will write, or NULL: none may be a file of the dataset */
+    /* What does not fit into the memory is refused before it is read. NULL: only what reading takes. */
+    sl_raw_least *least;
+    const void *context; /* of `least` */
     /* Keep little of the cache file in memory at a time; for a process with use for only a part of the dataset. A
      * dataset from its files or the generator is wholly in memory. */
     bool low_memory;
@@ -225,6 +240,17 @@ void sl_raw_files_free(struct sl_raw_files *files);
  * targets. SL_EFILE,
  * SL_EIO, SL_ENOMEM. On failure *out is empty. */
 enum sl_status sl_raw_read(const struct sl_raw_files *files, struct sl_raw *out);
+
+/* Add the bytes of a feature table whose header tells them. */
+enum sl_status sl_raw_count_features(const char *path, struct sl_raw_sizes *sizes);
+
+/* Add the edges of a table, if its header or the table `count` tells them. Errors as for reading them. */
+enum sl_status sl_raw_count_edges(const char *path, const char *count, struct sl_raw_sizes *sizes);
+
+/* Refuse a dataset with which the process would need more memory than it may use. `where` starts the message.
+ * SL_ENOMEM. */
+enum sl_status sl_raw_check_sizes(const struct sl_raw_files *files, const char *where,
+                                  const struct sl_raw_sizes *sizes);
 
 /* The end of reading. Unless the need is training, vertices without a target leave the split. Then check that its lists
  * are ascending, disjoint, and have known targets. `where` starts the messages. SL_EFILE. */

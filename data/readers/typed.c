@@ -569,6 +569,20 @@ static enum sl_status join_edges(const struct typed *typed, struct sl_raw *raw)
     return SL_OK;
 }
 
+static enum sl_status check_sizes(const struct sl_raw_files *files, const struct typed *typed)
+{
+    struct sl_raw_sizes sizes = {.n_vertices = typed->n_vertices, .n_relations = typed->n_relations};
+    for (uint32_t r = 0; r < typed->n_relations; r++) {
+        char *const *tables = typed->relations[r].tables;
+        SL_CHECK(sl_raw_count_edges(tables[EDGES], tables[COUNT], &sizes));
+    }
+    for (uint32_t t = 0; t < typed->n_types && !files->no_features; t++) {
+        const char *features = typed->types[t].tables[FEATURES];
+        SL_CHECK(features != NULL ? sl_raw_count_features(features, &sizes) : SL_OK);
+    }
+    return sl_raw_check_sizes(files, files->paths[SL_RAW_EDGES], &sizes);
+}
+
 static enum sl_status read_graph(const struct typed *typed, struct sl_raw *raw)
 {
     raw->n_vertices = typed->n_vertices;
@@ -710,6 +724,7 @@ static enum sl_status read_all(const struct sl_raw_files *files, struct sl_raw *
     for (uint32_t r = 0; r < typed.n_relations; r++) {
         typed.reads_edge_features |= files->edge_features && !links && typed.relations[r].tables[EDGE_FEATURES] != NULL;
     }
+    SL_CHECK(check_sizes(files, &typed));
     SL_CHECK(read_graph(&typed, &raw));
     if (links) {
         SL_CHECK(read_links(files, &typed, &raw));

@@ -59,8 +59,9 @@ static double distinct(double n, double n_draws)
 /* Edges that a vertex draws, on average. */
 static double mean_drawn(const struct sl_graph *graph, double fanout)
 {
+    const bool counts = !isinf(fanout) && graph->offsets != NULL;
     double n = isinf(fanout) ? (double)graph->n_edges : 0;
-    for (uint32_t v = 0; v < graph->n_vertices && !isinf(fanout); v++) {
+    for (uint32_t v = 0; v < graph->n_vertices && counts; v++) {
         n += fmin((double)(graph->offsets[v + 1] - graph->offsets[v]), fanout);
     }
     return n / fmax(1, graph->n_vertices);
@@ -306,8 +307,9 @@ static struct sl_gpu_need count_rows(const struct basis *b)
 static double feature_bytes(const struct basis *b, double n)
 {
     const struct sl_features *f = &b->dataset->features;
-    return n * (b->sparse ? 8 + 8 * (double)f->offsets[f->n_rows] / f->n_rows
-                          : (double)sl_dtype_bytes(b->dtype, f->n_columns));
+    return n * (!b->sparse           ? (double)sl_dtype_bytes(b->dtype, f->n_columns)
+                : f->offsets == NULL ? 0
+                                     : 8 + 8 * (double)f->offsets[f->n_rows] / f->n_rows);
 }
 
 /* Edges; of vertices the ids, offsets, split, targets and factors. */
@@ -385,6 +387,19 @@ uint64_t sl_memory_need(const struct sl_settings *s, const struct sl_dataset *da
     const double data = graph_bytes(&b, b.n, b.n_edges) + feature_bytes(&b, b.n + cache);
     const double work = data + sample_bytes(&b) + fmax(training, rows.evaluation) + kept;
     return (uint64_t)(process + model_bytes(&b) + fmax(loaded + fmax(data, cutting), work));
+}
+
+uint64_t sl_memory_least(const struct sl_settings *settings, const struct sl_raw_sizes *sizes)
+{
+    struct sl_settings planned = *settings; /* what is left open may be 0 */
+    const struct sl_dataset dataset = {.graph = {.n_vertices = (uint32_t)sizes->n_vertices,
+                                                 .n_edges = sizes->n_edges,
+                                                 .n_relations = sizes->n_relations},
+                                       .features = {.n_rows = (uint32_t)sizes->n_vertices, .n_columns = 1}};
+    planned.pes = sl_max_u32(settings->pes, 1);
+    planned.group_size = sl_max_u32(settings->group_size, 1);
+    planned.ways = sl_max_u32(settings->ways, 1);
+    return sl_memory_need(&planned, &dataset, NULL, 1, SL_PARTITION_NONE);
 }
 
 struct sl_gpu_need sl_memory_need_gpu(const struct sl_settings *settings, const struct sl_dataset *dataset,

@@ -7,7 +7,7 @@
 #ifndef SL_RUNTIME_TRAIN_MEMORY_NEED_H
 #define SL_RUNTIME_TRAIN_MEMORY_NEED_H
 
-#include "data/dataset.h"
+#include "data/raw.h"
 #include "partition/partition.h"
 #include "runtime/plan/plan.h"
 
@@ -18,6 +18,10 @@
  * run; SL_PARTITION_NONE: none does. */
 uint64_t sl_memory_need(const struct sl_settings *settings, const struct sl_dataset *dataset,
                         const struct sl_plan *plan, uint32_t n_workers, enum sl_partition_method cut);
+
+/* A lower bound for one process, before the data are read: the tables, the parameters and the rows of an evaluation
+ * that need no more than sl_raw_sizes. Features may become sparse, and the split is unknown. */
+uint64_t sl_memory_least(const struct sl_settings *settings, const struct sl_raw_sizes *sizes);
 
 /* StarPU allocates small buffers in pieces of 32 MiB and has at least two pieces. */
 #define SL_GPU_PIECES_BYTES ((uint64_t)64 << 20)

@@ -42,6 +42,11 @@ static uint64_t feature_seed(const struct sl_settings *s)
     return file != NULL && sl_model_file_text(file, SL_KEY_SEED) != NULL ? file->feature_seed : s->seed;
 }
 
+static uint64_t least_of_run(const struct sl_raw_sizes *sizes, const void *settings)
+{
+    return sl_memory_least(settings, sizes);
+}
+
 /* A split left open is the split that the run in the checkpoint began with. */
 static struct sl_dataset_options dataset_options(const struct sl_settings *s, const char *usual_split)
 {
@@ -69,6 +74,8 @@ static struct sl_dataset_options dataset_options(const struct sl_settings *s, co
                                        .targets = targets[s->objective],
                                        .seed = DATASET_SEED,
                                        .outputs = {s->metrics, s->save, s->predict, s->embed},
+                                       .least = sl_n_ranks() == 1 ? least_of_run : NULL,
+                                       .context = s,
                                        .low_memory = sl_n_ranks() > 1};
 }
 

@@ -260,6 +260,7 @@ static void run_npy(const uint8_t *data, size_t n)
     uint32_t n_vertices = n % 2 == 0 ? N : SL_NONE;
     uint64_t n_edges;
     uint64_t count;
+    struct sl_npy_counts counts;
     const char *name;
     OWNED(sl_free_it) sl_vertex *from = NULL;
     OWNED(sl_free_it) sl_vertex *to = NULL;
@@ -283,7 +284,7 @@ static void run_npy(const uint8_t *data, size_t n)
     OWNED(sl_free_it) char *names = NULL;
     judge(sl_npy_read_lines(path, "class_names", &names));
     judge(sl_npy_read_count(path, "num_nodes_list", N, &count));
-    judge(sl_npy_count_rows(path, "node_feat", &count));
+    judge(sl_npy_count(path, "node_feat", &counts));
     judge(sl_npy_find(path, (const char *const[]){"edge_feat"}, 1, &name));
     sl_free(ids.ids);
 }

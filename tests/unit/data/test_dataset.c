@@ -509,15 +509,35 @@ TEST_OF_SMALL(refuses_bad_weights)
     assert_int_equal(remove(in_folder("small/raw/edge-weight.csv")), 0);
 }
 
+/* What a run with the data needs beside reading them. */
+static uint64_t least_of(const struct sl_raw_sizes *sizes, const void *gigabytes)
+{
+    assert_int_equal(sizes->n_vertices, 6);
+    assert_int_equal(sizes->n_edges, 4);
+    return *(const uint64_t *)gigabytes * 1000000000;
+}
+
+/* Before the lists are read: the text of the edges is wrong. */
 TEST_OF_SMALL(refuses_what_no_memory_holds)
 {
+    const uint64_t gigabytes = 5;
     struct sl_dataset d;
+    sl_memory_limit(4000000000, "use less");
+    put_gzip("small/raw/edge.csv.gz", "0,1\n1,a\n3,4\n4,5\n");
+    options.least = least_of;
+    options.context = &gigabytes;
+    assert_refused(sl_dataset_load(&options, &d), SL_ENOMEM, "edge.csv.gz: 6 vertices, 4 edges: need 5.00 GB");
+    options.least = NULL;
+    assert_refused(sl_dataset_load(&options, &d), SL_EFILE, "edge.csv.gz:2: expected");
+    sl_memory_limit((uint64_t)36000048 - 1, "use less");
     put_gzip("small/raw/num-node-list.csv.gz", "3000000\n");
-    sl_memory_limit((uint64_t)36000000 - 1, "use less");
-    assert_refused(sl_dataset_load(&options, &d), SL_ENOMEM, "3000000 vertices: need 0.04 GB");
+    assert_refused(sl_dataset_load(&options, &d), SL_ENOMEM, "3000000 vertices, 4 edges: need 0.04 GB");
     assert_refused(sl_dataset_load(&options, &d), SL_ENOMEM, "this process may use 0.04 GB");
+    put_gzip("small/raw/num-node-list.csv.gz", "6\n");
+    put_gzip("small/raw/num-edge-list.csv.gz", "3000000\n");
+    assert_refused(sl_dataset_load(&options, &d), SL_ENOMEM, "6 vertices, 3000000 edges: need 0.04 GB");
     sl_memory_limit(UINT64_MAX, "");
-    assert_refused(sl_dataset_load(&options, &d), SL_EFILE, "expected 3000000 lines");
+    assert_refused(sl_dataset_load(&options, &d), SL_EFILE, "too short");
 }
 
 TEST_OF_SMALL(chooses_the_split)

@@ -163,6 +163,33 @@ TEST_WITH(compares_counts, put_all, remove_all)
     assert_refused(sl_dataset_load(&options, &d), SL_EFILE, "num-edge-list.npy: expected 3, the edges of");
 }
 
+static uint64_t keep_sizes(const struct sl_raw_sizes *sizes, const void *context)
+{
+    **(struct sl_raw_sizes *const *)context = *sizes;
+    return 0;
+}
+
+/* Headers and counts tell the sizes before a list is read: here one is broken. */
+TEST_WITH(tells_sizes, put_all, remove_all)
+{
+    const float table[6] = {0.5f, 0, 1, 2, 3, 4};
+    struct sl_raw_sizes sizes = {0};
+    struct sl_raw_sizes *const context = &sizes;
+    struct sl_dataset_options options = options_of("none");
+    struct sl_dataset d;
+    put_text("small/raw/relations/user___buys___item/num-edge-list.csv", "3\n");
+    put_text("small/raw/relations/user___buys___item/edge.csv", "2,0\nx,0\n1,1\n");
+    remove(in_folder("small/raw/node-feat/item/node-feat.csv"));
+    put_npy_array("small/raw/node-feat/item/node-feat.npy", "<f4", "(2, 3)", table, sizeof table);
+    options.least = keep_sizes;
+    options.context = &context;
+    assert_refused(sl_dataset_load(&options, &d), SL_EFILE, "edge.csv:2: expected");
+    assert_int_equal(sizes.n_vertices, 6);
+    assert_int_equal(sizes.n_edges, 3); /* the other relation does not tell */
+    assert_int_equal(sizes.n_relations, 2);
+    assert_int_equal(sizes.feature_bytes, sizeof table);
+}
+
 /* A relation's num-edge-list is an input: no output may replace it, and a copy is made anew when it changes. */
 TEST_WITH(notes_counts, put_all, remove_all)
 {

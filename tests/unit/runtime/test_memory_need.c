@@ -10,6 +10,7 @@
 
 #define N 20000
 #define MB 1e6
+#define USUAL "layers=2 fanout=10,10 batch-size=500 chunks=2 pes=1 group-size=1 "
 
 static struct sl_dataset dataset, typed;
 
@@ -18,7 +19,7 @@ static double need_of(const struct sl_dataset *of, const char *words)
 {
     OWNED(sl_settings_free) struct sl_settings settings;
     char all[300];
-    snprintf(all, sizeof all, "layers=2 fanout=10,10 batch-size=500 chunks=2 pes=1 group-size=1 %s", words);
+    snprintf(all, sizeof all, USUAL "%s", words);
     settings_with(all, &settings);
     return (double)sl_memory_need(&settings, of, NULL, 2, SL_PARTITION_NONE);
 }
@@ -74,6 +75,30 @@ TEST(test_few_scores)
     assert_true(need_of(&few, "hidden=1024 batch-size=1 gpus=0 fanout=1,1 score-fanout=2,2") < need_of(&few, small));
     assert_true(need_of(&few, "hidden=1024 batch-size=1 gpus=0 fanout=1,1 predict=x.npy") == all);
     assert_true(need_of(&few, "hidden=1024 batch-size=1 gpus=0 fanout=1,1 embed=x.npy") == all);
+}
+
+/* Sizes alone: a lower bound of the estimate with the data, which grows with each of them. */
+TEST(test_least)
+{
+    static const char *const models[] = {"sage", "gcn", "gat", "gin", "rgcn", "rgat"};
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+        const struct sl_dataset *of = models[i][0] == 'r' ? &typed : &dataset;
+        OWNED(sl_settings_free) struct sl_settings settings;
+        char words[100];
+        snprintf(words, sizeof words, USUAL "model=%s hidden=64", models[i]);
+        settings_with(words, &settings);
+        struct sl_raw_sizes sizes = {
+            .n_vertices = N, .n_edges = of->graph.n_edges, .n_relations = of->graph.n_relations};
+        const uint64_t least = sl_memory_least(&settings, &sizes);
+        assert_true(least > 10 * MB && (double)least < need_of(of, words));
+        sizes.n_edges *= 1000;
+        const uint64_t edges = sl_memory_least(&settings, &sizes);
+        assert_true(edges - least >= 999 * of->graph.n_edges * sizeof(sl_vertex));
+        sizes.n_vertices *= 1000;
+        assert_true(sl_memory_least(&settings, &sizes) - edges >= (uint64_t)999 * N * sizeof(sl_vertex));
+        sizes = (struct sl_raw_sizes){0};
+        assert_true(sl_memory_least(&settings, &sizes) < least);
+    }
 }
 
 /* METIS's graphs are there together with the dataset, before training. */
