@@ -260,12 +260,12 @@ static void fail_each(struct fault *fault, enum sl_status expected, long usual, 
 
 TEST_IN_FOLDER(test_allocations)
 {
-    fail_each(&allocations, SL_ENOMEM, 41, false);
+    fail_each(&allocations, SL_ENOMEM, 83, false);
 }
 
 TEST_IN_FOLDER(test_allocations_from_then_on)
 {
-    fail_each(&allocations, SL_ENOMEM, 37, true);
+    fail_each(&allocations, SL_ENOMEM, 79, true);
 }
 
 /* From the n-th on there is none: nobody waits for it without end. What fails may be a block of the pool's reserve,
