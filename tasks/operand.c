@@ -21,7 +21,7 @@ struct sl_matrix sl_matrix_of(starpu_data_handle_t handle)
     m.element = (uint32_t)sl_handle_element(handle);
     if (starpu_data_get_interface_id(handle) == STARPU_MATRIX_INTERFACE_ID) {
         m.n_rows = starpu_matrix_get_ny(handle);
-        m.n_columns = starpu_matrix_get_nx(handle);
+        m.n_columns = sl_handle_columns(handle);
     } else {
         m.n_rows = sl_handle_columns(handle);
     }

@@ -109,8 +109,10 @@ enum sl_status sl_matrix_reshape(uint32_t n_rows, uint32_t n_columns, enum sl_dt
 starpu_data_handle_t sl_matrix_over(const void *memory, uint32_t n_rows, uint32_t n_columns, enum sl_dtype dtype)
 {
     starpu_data_handle_t handle;
-    starpu_matrix_data_register(&handle, STARPU_MAIN_RAM, (uintptr_t)memory, n_columns, n_columns, n_rows,
-                                sl_dtype_size(dtype));
+    const bool counts = (uint64_t)n_rows * n_columns <= UINT32_MAX;
+    const uint32_t width = counts ? n_columns : 1; /* else an element of StarPU's is a row */
+    starpu_matrix_data_register(&handle, STARPU_MAIN_RAM, (uintptr_t)memory, width, width, n_rows,
+                                sl_dtype_bytes(dtype, n_columns / width));
     sl_handle_set_dtype(handle, dtype);
     return handle;
 }
@@ -306,7 +308,9 @@ uint32_t sl_handle_rows(starpu_data_handle_t handle)
 uint32_t sl_handle_columns(starpu_data_handle_t handle)
 {
     switch ((int)starpu_data_get_interface_id(handle)) {
-    case STARPU_MATRIX_INTERFACE_ID: return starpu_matrix_get_nx(handle);
+    case STARPU_MATRIX_INTERFACE_ID:
+        return (uint32_t)(starpu_matrix_get_nx(handle) *
+                          (starpu_matrix_get_elemsize(handle) / sl_handle_element(handle)));
     case STARPU_VARIABLE_INTERFACE_ID: return 1;
     default: return starpu_vector_get_nx(handle);
     }
@@ -314,8 +318,10 @@ uint32_t sl_handle_columns(starpu_data_handle_t handle)
 
 size_t sl_handle_element(starpu_data_handle_t handle)
 {
+    const enum sl_dtype dtype = sl_handle_dtype(handle);
     switch ((int)starpu_data_get_interface_id(handle)) {
-    case STARPU_MATRIX_INTERFACE_ID: return starpu_matrix_get_elemsize(handle);
+    case STARPU_MATRIX_INTERFACE_ID:
+        return dtype != SL_N_DTYPES ? sl_dtype_size(dtype) : starpu_matrix_get_elemsize(handle);
     case STARPU_VARIABLE_INTERFACE_ID: return starpu_variable_get_elemsize(handle);
     default: return starpu_vector_get_elemsize(handle);
     }

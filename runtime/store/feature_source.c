@@ -110,18 +110,13 @@ void sl_feature_source_close(struct sl_feature_source *source)
 
 /* ---- handles ---- */
 
-enum sl_status sl_feature_table_register(const struct sl_feature_source *source, uint32_t part,
-                                         starpu_data_handle_t *out)
+starpu_data_handle_t sl_feature_table_register(const struct sl_feature_source *source, uint32_t part)
 {
-    uint32_t n = source->first[part + 1] - source->first[part];
-    uint64_t n_entries = (uint64_t)n * source->n_columns;
-    SL_FAIL_IF(n_entries >= UINT32_MAX, SL_EINVAL,
-               "part %u has %llu feature entries; StarPU counts below 2^32 of them: use more --pes (and a "
-               "larger --group-size)",
-               part, (unsigned long long)n_entries);
-    *out = sl_matrix_over(sl_feature_table(source, part), n == 0 ? 1 : n, source->n_columns, source->dtype);
-    starpu_data_set_sequential_consistency_flag(*out, 0);
-    return SL_OK;
+    const uint32_t n = source->first[part + 1] - source->first[part];
+    starpu_data_handle_t table =
+        sl_matrix_over(sl_feature_table(source, part), sl_max_u32(n, 1), source->n_columns, source->dtype);
+    starpu_data_set_sequential_consistency_flag(table, 0);
+    return table;
 }
 
 enum sl_status sl_feature_rows_register(const struct sl_feature_source *source, uint32_t part,

@@ -80,9 +80,8 @@ static inline void *sl_feature_table(const struct sl_feature_source *source, uin
 }
 
 /* Register a part's table as one matrix [n x F]. An empty table is registered with a single row, which nobody reads.
- * SL_EINVAL: the part has 2^32 or more entries (the message says to use more PEs). */
-enum sl_status sl_feature_table_register(const struct sl_feature_source *source, uint32_t part,
-                                         starpu_data_handle_t *out);
+ * The entries may be more than 2^32. */
+starpu_data_handle_t sl_feature_table_register(const struct sl_feature_source *source, uint32_t part);
 
 /* Register a part's table as chunks, which read the rows in place. sl_feature_source_in_place holds. SL_EINVAL,
  * SL_ENOMEM. On failure *out is empty. */

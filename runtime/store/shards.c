@@ -172,7 +172,8 @@ static enum sl_status register_features(struct sl_shards *out, uint32_t q, bool 
     struct sl_shard *part = &out->part[q];
     uint32_t n = part->end - part->first;
     if (!out->is_sparse) {
-        return sl_feature_table_register(&out->features, q, &part->features);
+        part->features = sl_feature_table_register(&out->features, q);
+        return SL_OK;
     }
     uint64_t begin = out->sparse_first[q];
     uint64_t n_values = out->sparse_first[q + 1] - begin;

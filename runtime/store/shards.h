@@ -114,7 +114,7 @@ enum sl_feature_form {
  * SL_DTYPE_REAL or SL_DTYPE_BF16. held: NULL, or only the parts q with held[q] get tables. The memory of a part without
  * tables is never touched, and tasks must not read it. The partition has the edges of the same parts
  * (held of its rule). The partition must outlive the shards; the dataset need not. On failure *out is empty.
- * SL_EINVAL: a part has 2^32 or more edges or feature entries (the message says to use more PEs). SL_ENOMEM. */
+ * SL_EINVAL: a part has 2^32 or more edges or sparse feature values (the message says to use more PEs). SL_ENOMEM. */
 enum sl_status sl_shards_open(const struct sl_dataset *dataset, struct sl_partition *partition,
                               enum sl_feature_form form, enum sl_dtype row_dtype, const bool *held,
                               struct sl_shards *out);

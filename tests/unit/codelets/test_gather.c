@@ -5,6 +5,8 @@
  * codelets/rows/gather.h: rows by id, from tables of each dtype, and input dropout. */
 #include "codelets/rows/gather.h"
 
+#include <sys/mman.h>
+
 #include "codelets/rows/dropout.h"
 #include "support/convert.h"
 #include "tests/support/starpu_fixture.h"
@@ -149,6 +151,45 @@ TEST(rows_by_id)
         }
         fixture_stop();
     }
+}
+
+/* More entries than StarPU counts, of which few pages are touched. */
+TEST(large_table)
+{
+    enum { N = 67000, F = 65536 };
+    const sl_vertex ids[] = {0, 65534, 65535, 65536, N - 1};
+    const uint32_t n_rows = sizeof ids / sizeof *ids;
+    if (getenv("SL_TEST_DEVICE") != NULL) { /* all of it would go to the GPU */
+        skip();
+    }
+    int8_t *table =
+        mmap(NULL, (size_t)N * F, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (table == MAP_FAILED) {
+        skip();
+    }
+    FIXTURE(1);
+    sl_real *x = need((size_t)n_rows * F, sizeof *x);
+    for (uint32_t i = 0; i < n_rows; i++) {
+        table[(size_t)ids[i] * F] = (int8_t)(i + 1);
+        table[(size_t)ids[i] * F + F - 1] = (int8_t)-i;
+    }
+    starpu_data_handle_t h[] = {vector_of(ids, n_rows, sizeof *ids), sl_matrix_over(table, N, F, SL_DTYPE_I8),
+                                sl_matrix_over(x, n_rows, F, SL_DTYPE_REAL)};
+    const struct sl_matrix m = sl_matrix_of(h[1]);
+    assert_int_equal(m.n_rows, N);
+    assert_int_equal(m.n_columns, F);
+    assert_int_equal(m.element, 1);
+    assert_int_equal(starpu_data_get_size(h[1]), (size_t)N * F);
+    const struct sl_feature_handles features = {.table = h[1], .scale = 1, .frontier = h[0]};
+    expect_ok(sl_gather_submit(&head, &features, 0, h[2]));
+    UNREGISTER(h);
+    expect_no_failure();
+    for (uint32_t i = 0; i < n_rows; i++) {
+        assert_true(x[(size_t)i * F] == (sl_real)(i + 1) && x[(size_t)i * F + F - 1] == -(sl_real)i);
+        assert_true(x[(size_t)i * F + 1] == 0);
+    }
+    free(x);
+    munmap(table, (size_t)N * F);
 }
 
 TEST_MAIN(NULL, NULL)

@@ -105,8 +105,7 @@ TEST(handles)
         uint32_t n = m.partition.first[q + 1] - m.partition.first[q];
         struct sl_split split = sl_split_rows(n, 4, 2);
         struct sl_rows chunks;
-        starpu_data_handle_t table;
-        expect_ok(sl_feature_table_register(&s, q, &table));
+        starpu_data_handle_t table = sl_feature_table_register(&s, q);
         assert_int_equal(sl_handle_rows(table), n == 0 ? 1 : n);
         assert_int_equal(sl_handle_columns(table), s.n_columns);
         assert_ptr_equal(starpu_data_get_local_ptr(table), sl_feature_table(&s, q));
