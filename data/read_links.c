@@ -50,17 +50,6 @@ static enum sl_status take_named(const struct sl_text *text, const char *p, cons
     return SL_OK;
 }
 
-/* *out: whether the first line of a text begins with one of the names. */
-static enum sl_status is_named(const char *path, const struct sl_names *known, bool *out)
-{
-    SL_OWNED(sl_lines_free) struct sl_text text = {0};
-    const char *p;
-    const char *stop;
-    SL_CHECK(sl_lines_read_text(path, true, &text));
-    *out = sl_text_next(&text, &p, &stop) && sl_names_find(known, sl_names_take(&p, stop, ',')) != SL_NONE;
-    return SL_OK;
-}
-
 enum sl_status sl_links_read_named(const char *path, const char *names, uint32_t n_vertices, struct sl_links *out)
 {
     SL_OWNED(sl_names_free) struct sl_names known = {0};
@@ -74,7 +63,7 @@ enum sl_status sl_links_read_named(const char *path, const char *names, uint32_t
         return sl_links_read(path, n_vertices, out);
     }
     SL_CHECK(sl_names_read(names, &known));
-    SL_CHECK(is_named(path, &known, &named));
+    SL_CHECK(sl_names_begin(path, &known, &named));
     if (!named) {
         return sl_links_read(path, n_vertices, out);
     }

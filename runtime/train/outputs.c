@@ -6,9 +6,8 @@
 #include <string.h>
 
 #include "codelets/ends/pairs.h"
-#include "data/csv.h"
 #include "data/links.h"
-#include "data/npy.h"
+#include "data/names.h"
 #include "runtime/files/rowsout.h"
 #include "runtime/full/evaluate.h"
 #include "runtime/machine/watchdog.h"
@@ -20,7 +19,6 @@
 #include "support/file.h"
 #include "support/memory.h"
 #include "support/minmax.h"
-#include "support/text.h"
 #include "tasks/ranks.h"
 
 enum sl_status sl_outputs_load_model(struct sl_session *t)
@@ -213,21 +211,12 @@ static enum sl_status place_pairs(struct sl_session *t)
     return sl_links_place(&split, t->settings->pairs, &t->pairs);
 }
 
-static enum sl_status read_listed(const char *path, uint32_t n_vertices, struct sl_ids *out)
-{
-    if (sl_text_ends_in(path, ".npy")) {
-        SL_CHECK(sl_npy_read_ids(path, "vertices", n_vertices, out));
-    } else {
-        SL_CHECK(sl_csv_read_ids(path, n_vertices, out));
-    }
-    SL_FAIL_IF(out->n == 0, SL_EFILE, "--predict-vertices %.300s: expected vertices, found none", path);
-    return SL_OK;
-}
-
 enum sl_status sl_outputs_read_lists(struct sl_session *t)
 {
-    if (t->settings->predict_vertices != NULL) {
-        SL_CHECK(read_listed(t->settings->predict_vertices, t->dataset->graph.n_vertices, &t->listed));
+    const char *listed = t->settings->predict_vertices;
+    if (listed != NULL) {
+        SL_CHECK(sl_names_read_ids(listed, t->dataset->vertex_names, t->dataset->graph.n_vertices, &t->listed));
+        SL_FAIL_IF(t->listed.n == 0, SL_EFILE, "--predict-vertices %.300s: expected vertices, found none", listed);
     }
     if (t->settings->pairs == NULL) {
         return SL_OK;

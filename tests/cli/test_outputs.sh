@@ -121,7 +121,19 @@ done
 [[ $(stat -c %s few.npy) -eq $((128 + 36)) ]] || complain "--predict-vertices: $(stat -c %s few.npy) bytes"
 "$pipe_gnn" --dataset ../d --cache none --layers 2 --hidden 8 --epochs 1 --cpus 1 --quiet --model gcn --predict few.csv --predict-vertices some.csv &&
     [[ $(cut -d, -f1 few.csv | xargs) == 'id 3 17 250' ]] || complain "pipe_gnn: $(cat few.csv)"
-rm few.csv
+mkdir named
+printf '%s\n' source,target a,b b,c c,d d,e >named/edges.csv
+printf '%s\n' id,x,label,split d,0,0,train b,2,1,train '"e, f"',0,0,valid a,1,1,test c,1,0,test >named/nodes.csv
+sed -i 's/d,e/d,"e, f"/' named/edges.csv
+named=("$coop_sage" --dataset ./named --cache none --layers 1 --hidden 4 --epochs 1 --cpus 1 --quiet --predict few.csv --predict-vertices)
+printf '%s\n' c '"e, f"' '' d >names.csv
+"${named[@]}" names.csv 2>../stderr && [[ $(cut -d, -f1,2 few.csv | xargs -d '\n') == 'id,class d,'*' "e,'*' c,'* ]] ||
+    complain "names in --predict-vertices: $(cat few.csv ../stderr)"
+for bad in 'c x:names.csv:2: expected the id of a vertex, each at most once, found .x' 'c c:listed twice' 'c d,1:found .d'; do
+    printf '%s\n' ${bad%%:*} >names.csv
+    refuse "${bad#*:}" "${named[@]}" names.csv
+done
+rm -rf few.csv named names.csv
 for bad in '300:expected .*below 300' '3 17 3:3 .*twice|comes' ':found none' 'a:expected'; do
     printf '%s\n' ${bad%%:*} | grep . >list.csv
     refuse "${bad#*:}" "${run[@]}" --epochs 1 --predict few.csv --predict-vertices list.csv
