@@ -196,9 +196,9 @@ void sl_progress_epoch(struct sl_progress *progress, const struct sl_metrics_epo
     }
     print_number(e->seconds, 5, 3, train_s, sizeof train_s);
     print_number(e->eval_seconds, 5, 3, eval_s, sizeof eval_s);
-    fprintf(progress->stream, "epoch %*u/%u loss %s valid %s test %s time %s s eval %s s%s\n",
-            snprintf(NULL, 0, "%u", progress->epochs), e->epoch, progress->epochs, loss, valid, test, train_s, eval_s,
-            mark);
+    fprintf(progress->stream, "epoch %*u/%u loss %s valid %s test %s time %s s %s %s s%s\n",
+            snprintf(NULL, 0, "%u", progress->epochs), e->epoch, progress->epochs, loss, valid, test, train_s,
+            e->sampled ? "sampled" : "eval", eval_s, mark);
     fflush(progress->stream);
 }
 

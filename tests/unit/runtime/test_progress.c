@@ -52,10 +52,14 @@ TEST(lines_are_stable)
     e.epoch = 10;
     e.train_loss = NAN;
     sl_progress_epoch(&p, &e);
+    e = an_epoch(10);
+    e.sampled = true;
+    sl_progress_epoch(&p, &e);
     fclose(stream);
     assert_string_equal(buffer, "epoch  3/10 loss 1.2346 valid 67.12 % test 50.00 % time 1.234 s eval 0.500 s\n"
                                 "epoch  4/10 loss 1.2346 valid 67.12 % test 50.00 % time 1.234 s eval 0.500 s *\n"
-                                "epoch 10/10 loss      - valid       - test       - time 1.234 s eval 0.500 s\n");
+                                "epoch 10/10 loss      - valid       - test       - time 1.234 s eval 0.500 s\n"
+                                "epoch 10/10 loss 1.2346 valid 67.12 % test 50.00 % time 1.234 s sampled 0.500 s\n");
 }
 
 /* Numbers of any size leave the line within 80 columns, unless the loss says that training has failed. */
