@@ -307,9 +307,8 @@ static struct sl_gpu_need count_rows(const struct basis *b)
 static double feature_bytes(const struct basis *b, double n)
 {
     const struct sl_features *f = &b->dataset->features;
-    return n * (!b->sparse           ? (double)sl_dtype_bytes(b->dtype, f->n_columns)
-                : f->offsets == NULL ? 0
-                                     : 8 + 8 * (double)f->offsets[f->n_rows] / f->n_rows);
+    return n * (b->sparse ? 8 + 8 * (double)f->offsets[f->n_rows] / f->n_rows
+                          : (double)sl_dtype_bytes(b->dtype, f->n_columns));
 }
 
 /* Edges; of vertices the ids, offsets, split, targets and factors. */
@@ -389,17 +388,23 @@ uint64_t sl_memory_need(const struct sl_settings *s, const struct sl_dataset *da
     return (uint64_t)(process + model_bytes(&b) + fmax(loaded + fmax(data, cutting), work));
 }
 
+/* An evaluation has all rows that travel to the sums of a layer at once. Those of the first layer depend on the
+ * features, and rows of other roles may pass chunk by chunk. */
 uint64_t sl_memory_least(const struct sl_settings *settings, const struct sl_raw_sizes *sizes)
 {
-    struct sl_settings planned = *settings; /* what is left open may be 0 */
     const struct sl_dataset dataset = {.graph = {.n_vertices = (uint32_t)sizes->n_vertices,
                                                  .n_edges = sizes->n_edges,
                                                  .n_relations = sizes->n_relations},
                                        .features = {.n_rows = (uint32_t)sizes->n_vertices, .n_columns = 1}};
-    planned.pes = sl_max_u32(settings->pes, 1);
-    planned.group_size = sl_max_u32(settings->group_size, 1);
-    planned.ways = sl_max_u32(settings->ways, 1);
-    return sl_memory_need(&planned, &dataset, NULL, 1, SL_PARTITION_NONE);
+    struct basis b;
+    double rows = 0;
+    find_basis(settings, &dataset, false, &b);
+    for (uint32_t i = 1; i < b.model.n_vertex_layers; i++) {
+        const struct sl_layer *layer = &b.model.layer[i];
+        rows = fmax(rows, evaluated_rows(&b, layer->from, layer->evaluation.travels * b.element));
+    }
+    const double data = graph_bytes(&b, b.n, b.n_edges);
+    return (uint64_t)(PROCESS_BYTES + model_bytes(&b) + data + fmax(data, rows));
 }
 
 struct sl_gpu_need sl_memory_need_gpu(const struct sl_settings *settings, const struct sl_dataset *dataset,

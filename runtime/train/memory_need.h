@@ -19,8 +19,8 @@
 uint64_t sl_memory_need(const struct sl_settings *settings, const struct sl_dataset *dataset,
                         const struct sl_plan *plan, uint32_t n_workers, enum sl_partition_method cut);
 
-/* A lower bound for one process, before the data are read: the tables, the parameters and the rows of an evaluation
- * that need no more than sl_raw_sizes. Features may become sparse, and the split is unknown. */
+/* A lower bound for one process, before the data are read: the graph as loaded and in part order, the parameters, and
+ * rows of an evaluation. Features, which may become sparse, and the split are unknown. */
 uint64_t sl_memory_least(const struct sl_settings *settings, const struct sl_raw_sizes *sizes);
 
 /* StarPU allocates small buffers in pieces of 32 MiB and has at least two pieces. */
