@@ -19,7 +19,7 @@
 
 #define VERSION                                                                                                        \
     14 /* add one if the layout changes, or if a reader or the generator makes something else of its input */
-#define CUTS_VERSION (1 << 16) /* add as much if graphs are cut otherwise */
+#define CUTS_VERSION (2 << 16) /* add as much if graphs are cut otherwise */
 #define FACTS "starling.facts"
 #define BLOCK_FLOATS ((size_t)4096) /* an array's checksum is the sum of its blocks' */
 #define BLOCK_BYTES (BLOCK_FLOATS * sizeof(float))

@@ -11,21 +11,40 @@
 #include "partition/metis.h"
 #include "support/memory.h"
 #include "support/minmax.h"
+#include "support/parallel.h"
 
 /* Chosen on ogbn-arxiv and on a graph of ogbn-products' size, for 4 and 64 parts (doc/results.md). */
 #define CLUSTER_PASSES 3 /* over the vertices, or until one in FEW moves */
 #define MOVE_PASSES 4    /* likewise */
 #define FEW 200
+#define BLOCK 4096          /* vertices whose neighbours are asked at a time, by several threads */
+#define GRAIN 256           /* of them by one */
+#define NEIGHBOURS 1024     /* of a vertex that a thread asks; the rest is asked one by one */
 #define CLUSTERS 300        /* about the least, */
 #define CLUSTERS_OF_PART 10 /* and of a part */
-#define TRIES 32            /* of METIS, which keeps the best: TRIES / P. Cuts into few parts differ most */
+#define TRIES 24            /* of METIS, which keeps the best: TRIES / P. Cuts into few parts differ most */
 #define ROOM 1.05           /* of a part, in loads of a mean part */
 
-/* Neighbouring clusters or parts of a vertex: their numbers, and by number the edges to them. */
+/* Neighbouring clusters or parts of a vertex, and the edges to each of them: a hash table with open addressing. */
 struct votes {
-    uint32_t n, *seen;
-    uint32_t *count; /* zero but for those seen */
+    uint32_t n_slots;        /* a power of two */
+    uint32_t *place, *count; /* by slot. No votes: the slot is free */
+    uint32_t n, *seen;       /* slots in use, in the order in which they were taken */
 };
+
+static uint32_t slot_of(const struct votes *votes, uint32_t q)
+{
+    uint32_t i = q * UINT32_C(2654435761) & (votes->n_slots - 1);
+    while (votes->count[i] != 0 && votes->place[i] != q) {
+        i = (i + 1) & (votes->n_slots - 1);
+    }
+    return i;
+}
+
+static uint32_t count_votes(const struct votes *votes, uint32_t q)
+{
+    return votes->count[slot_of(votes, q)];
+}
 
 static void forget(struct votes *votes)
 {
@@ -35,16 +54,22 @@ static void forget(struct votes *votes)
     votes->n = 0;
 }
 
-/* For votes among n clusters or parts, of which at most n_seen get some at a time. SL_ENOMEM. */
-static enum sl_status open_votes(uint32_t n, uint32_t n_seen, struct votes *out)
+/* For at most n_seen places at a time. SL_ENOMEM. */
+static enum sl_status open_votes(uint32_t n_seen, struct votes *out)
 {
+    out->n_slots = 2;
+    while (out->n_slots / 2 <= n_seen && out->n_slots < UINT32_C(1) << 31) {
+        out->n_slots *= 2;
+    }
     SL_CHECK(sl_alloc(n_seen, sizeof *out->seen, "neighbouring clusters", &out->seen));
-    return sl_alloc_zero(n, sizeof *out->count, "edges to clusters", &out->count);
+    SL_CHECK(sl_alloc(out->n_slots, sizeof *out->place, "neighbouring clusters", &out->place));
+    return sl_alloc_zero(out->n_slots, sizeof *out->count, "edges to clusters", &out->count);
 }
 
 static void close_votes(struct votes *votes)
 {
     sl_free(votes->seen);
+    sl_free(votes->place);
     sl_free(votes->count);
 }
 
@@ -56,10 +81,11 @@ static void ask_neighbours(const struct sl_graph *graph, uint32_t v, const uint3
         if (graph->sources[i] == v) {
             continue;
         }
-        if (votes->count[q] == 0) {
-            votes->seen[votes->n++] = q;
+        const uint32_t slot = slot_of(votes, q);
+        if (votes->count[slot]++ == 0) {
+            votes->place[slot] = q;
+            votes->seen[votes->n++] = slot;
         }
-        votes->count[q]++;
     }
 }
 
@@ -69,20 +95,25 @@ struct problem {
     uint32_t most_neighbours;    /* of a vertex */
     const struct sl_graph *own;  /* the dataset's: its lists are in-edges */
     const struct sl_graph *both; /* undirected: its lists are neighbours */
-    const uint8_t *sets;         /* by vertex: IN_TRAIN, IN_VALID */
+    uint8_t *sets;               /* by vertex: IN_TRAIN, IN_VALID */
 };
 enum { IN_TRAIN = 1, IN_VALID = 2 };
 
-static uint64_t in_degree(const struct problem *p, uint32_t v)
+static uint32_t in_degree(const struct problem *p, uint32_t v)
 {
-    return p->own->offsets[v + 1] - p->own->offsets[v];
+    return (uint32_t)(p->own->offsets[v + 1] - p->own->offsets[v]);
+}
+
+static uint32_t n_neighbours(const struct problem *p, uint32_t v)
+{
+    return (uint32_t)(p->both->offsets[v + 1] - p->both->offsets[v]);
 }
 
 /* What vertex v adds to the loads of its part. */
 static void loads_of(const struct problem *p, uint32_t v, uint32_t out[SL_N_LOADS])
 {
     out[0] = 1;
-    out[1] = (uint32_t)in_degree(p, v);
+    out[1] = in_degree(p, v);
     out[2] = (p->sets[v] & IN_TRAIN) != 0;
     out[3] = (p->sets[v] & IN_VALID) != 0;
 }
@@ -90,11 +121,11 @@ static void loads_of(const struct problem *p, uint32_t v, uint32_t out[SL_N_LOAD
 /* ---- Clusters ---------------------------------------------------------------------------------------------------- */
 
 struct clusters {
-    uint32_t *of;    /* by vertex */
-    uint32_t *size;  /* by cluster: vertices */
-    uint64_t *edges; /* by cluster: in-edges */
+    uint32_t *of;           /* by vertex */
+    uint32_t *size, *edges; /* by cluster: vertices, in-edges */
     uint64_t most_vertices, most_edges;
     struct votes votes;
+    uint32_t first, wanted[BLOCK]; /* of a block of vertices */
 };
 
 static void close_clusters(struct clusters *c)
@@ -104,12 +135,18 @@ static void close_clusters(struct clusters *c)
     sl_free(c->edges);
 }
 
+/* Whether cluster q, which has not gone, has room for so many in-edges. */
+static bool takes(const struct clusters *c, uint32_t q, uint32_t edges)
+{
+    return c->size[q] > 0 && c->size[q] < c->most_vertices && (uint64_t)c->edges[q] + edges <= c->most_edges;
+}
+
 /* Move vertex v to cluster q, if q has room. Returns whether it moved. */
 static bool put(const struct problem *p, uint32_t v, uint32_t q, struct clusters *c)
 {
     const uint32_t old = c->of[v];
-    const uint64_t edges = in_degree(p, v);
-    if (q == old || c->size[q] >= c->most_vertices || c->edges[q] + edges > c->most_edges) {
+    const uint32_t edges = in_degree(p, v);
+    if (q == old || !takes(c, q, edges)) {
         return false;
     }
     c->size[old]--;
@@ -120,22 +157,61 @@ static bool put(const struct problem *p, uint32_t v, uint32_t q, struct clusters
     return true;
 }
 
-/* Vertex v joins the cluster of most of its neighbours that has room, if they are more than in its own. Returns whether
- * it moved. */
-static bool join(const struct problem *p, uint32_t v, struct clusters *c)
+/* The cluster of most of the neighbours of v that has room, if they are more than in its own. */
+static uint32_t favourite(const struct problem *p, uint32_t v, const struct clusters *c, struct votes *votes)
 {
-    const uint64_t edges = in_degree(p, v);
     uint32_t best = c->of[v];
-    ask_neighbours(p->both, v, c->of, &c->votes);
-    for (uint32_t j = 0; j < c->votes.n; j++) {
-        const uint32_t q = c->votes.seen[j];
-        if (c->votes.count[q] > c->votes.count[best] && c->size[q] < c->most_vertices &&
-            c->edges[q] + edges <= c->most_edges) {
+    ask_neighbours(p->both, v, c->of, votes);
+    uint32_t most = count_votes(votes, best);
+    for (uint32_t j = 0; j < votes->n; j++) {
+        const uint32_t q = votes->place[votes->seen[j]];
+        if (votes->count[votes->seen[j]] > most && takes(c, q, in_degree(p, v))) {
             best = q;
+            most = votes->count[votes->seen[j]];
         }
     }
-    forget(&c->votes);
-    return put(p, v, best, c);
+    forget(votes);
+    return best;
+}
+
+struct asking {
+    const struct problem *p;
+    struct clusters *c;
+};
+
+/* Vertices begin .. end - 1 of a block. Those of many neighbours are left out. */
+static void ask_block(void *context, uint64_t begin, uint64_t end)
+{
+    const struct asking *asking = context;
+    struct clusters *c = asking->c;
+    uint32_t place[4 * NEIGHBOURS];
+    uint32_t count[4 * NEIGHBOURS] = {0};
+    uint32_t seen[NEIGHBOURS];
+    struct votes votes = {4 * NEIGHBOURS, place, count, 0, seen};
+    for (uint64_t i = begin; i < end; i++) {
+        const uint32_t v = c->first + (uint32_t)i;
+        if (n_neighbours(asking->p, v) <= NEIGHBOURS) {
+            c->wanted[i] = favourite(asking->p, v, c, &votes);
+        }
+    }
+}
+
+/* Vertices join the clusters of most of their neighbours. A block chooses among the clusters as they were before; it
+ * moves in order, as far as there is room. Returns how many moved. */
+static uint32_t join(const struct problem *p, struct clusters *c)
+{
+    uint32_t moved = 0;
+    for (uint64_t first = 0; first < p->n_vertices; first += BLOCK) {
+        const uint32_t n = (uint32_t)sl_min_u64(BLOCK, p->n_vertices - first);
+        c->first = (uint32_t)first;
+        sl_parallel_for(n, GRAIN, ask_block, &(struct asking){p, c});
+        for (uint32_t i = 0; i < n; i++) {
+            const uint32_t v = c->first + i;
+            const bool many = n_neighbours(p, v) > NEIGHBOURS;
+            moved += put(p, v, many ? favourite(p, v, c, &c->votes) : c->wanted[i], c);
+        }
+    }
+    return moved;
 }
 
 /* Join vertices that are still alone. Those with their first neighbours in one cluster, as the leaves of a star, form
@@ -190,7 +266,7 @@ static enum sl_status find_clusters(const struct problem *p, uint32_t *of, uint3
     struct clusters c = {.of = of, .most_vertices = n / n_least + 1, .most_edges = p->own->n_edges / n_least + 1};
     SL_CHECK(sl_alloc(n, sizeof *c.size, "vertices of clusters", &c.size));
     SL_CHECK(sl_alloc(n, sizeof *c.edges, "edges of clusters", &c.edges));
-    SL_CHECK(open_votes(n, p->most_neighbours, &c.votes));
+    SL_CHECK(open_votes(p->most_neighbours, &c.votes));
     for (uint32_t v = 0; v < n; v++) {
         of[v] = v;
         c.size[v] = 1;
@@ -198,10 +274,7 @@ static enum sl_status find_clusters(const struct problem *p, uint32_t *of, uint3
     }
     uint32_t moved = n;
     for (int pass = 0; pass < CLUSTER_PASSES && moved > n / FEW; pass++) {
-        moved = 0;
-        for (uint32_t v = 0; v < n; v++) {
-            moved += join(p, v, &c);
-        }
+        moved = join(p, &c);
     }
     SL_CHECK(gather(p, &c));
     *n_out = renumber(n, &c);
@@ -229,7 +302,7 @@ static enum sl_status list_members(uint32_t n, const uint32_t *cluster, uint32_t
     return SL_OK;
 }
 
-/* Append the list of cluster q. */
+/* Append the list of cluster q, without q. */
 static enum sl_status append_list(const struct votes *votes, uint32_t q, uint64_t *capacity, struct sl_cluster_graph *g)
 {
     uint64_t e = g->offsets[q];
@@ -238,9 +311,11 @@ static enum sl_status append_list(const struct votes *votes, uint32_t q, uint64_
         SL_CHECK(sl_realloc(&g->neighbours, *capacity, sizeof *g->neighbours, "neighbours of clusters"));
         SL_CHECK(sl_realloc(&g->edges, *capacity, sizeof *g->edges, "edges between clusters"));
     }
-    for (uint32_t j = 0; j < votes->n; j++, e++) {
-        g->neighbours[e] = votes->seen[j];
-        g->edges[e] = votes->count[votes->seen[j]];
+    for (uint32_t j = 0; j < votes->n; j++) {
+        if (votes->place[votes->seen[j]] != q) {
+            g->neighbours[e] = votes->place[votes->seen[j]];
+            g->edges[e++] = votes->count[votes->seen[j]];
+        }
     }
     g->offsets[q + 1] = e;
     return SL_OK;
@@ -252,11 +327,10 @@ static enum sl_status contract(const struct problem *p, const uint32_t *cluster,
     SL_OWNED(close_votes) struct votes votes = {0};
     uint64_t capacity = 0;
     SL_CHECK(list_members(p->n_vertices, cluster, out->n, &first, &members));
-    SL_CHECK(open_votes(out->n, out->n, &votes));
+    SL_CHECK(open_votes(out->n, &votes));
     SL_CHECK(sl_alloc_zero((size_t)out->n + 1, sizeof *out->offsets, "lists of clusters", &out->offsets));
     SL_CHECK(sl_alloc_zero(out->n, sizeof *out->loads, "loads of clusters", &out->loads));
     for (uint32_t q = 0; q < out->n; q++) {
-        votes.count[q] = 1; /* as if it were seen: a list does not have its own cluster */
         for (uint32_t j = first[q]; j < first[q + 1]; j++) {
             uint32_t loads[SL_N_LOADS];
             loads_of(p, members[j], loads);
@@ -265,7 +339,6 @@ static enum sl_status contract(const struct problem *p, const uint32_t *cluster,
             }
             ask_neighbours(p->both, members[j], cluster, &votes);
         }
-        votes.count[q] = 0;
         SL_CHECK(append_list(&votes, q, &capacity, out));
         forget(&votes);
     }
@@ -310,12 +383,13 @@ static bool move(const struct problem *p, uint32_t v, struct moves *m)
         m->load[old][k] -= loads[k];
     }
     ask_neighbours(p->both, v, m->parts, &m->votes);
-    uint32_t most = has_room(m, old, loads) ? m->votes.count[old] : 0;
+    uint32_t most = has_room(m, old, loads) ? count_votes(&m->votes, old) : 0;
     for (uint32_t j = 0; j < m->votes.n; j++) {
-        const uint32_t q = m->votes.seen[j];
-        if (q != old && m->votes.count[q] > most && has_room(m, q, loads)) {
+        const uint32_t slot = m->votes.seen[j];
+        const uint32_t q = m->votes.place[slot];
+        if (q != old && m->votes.count[slot] > most && has_room(m, q, loads)) {
             best = q;
-            most = m->votes.count[q];
+            most = m->votes.count[slot];
         }
     }
     forget(&m->votes);
@@ -331,7 +405,7 @@ static enum sl_status move_vertices(const struct problem *p, uint32_t *parts)
     SL_OWNED(close_moves) struct moves m = {.parts = parts};
     uint64_t total[SL_N_LOADS] = {0};
     SL_CHECK(sl_alloc_zero(p->n_parts, sizeof *m.load, "loads of parts", &m.load));
-    SL_CHECK(open_votes(p->n_parts, p->n_parts, &m.votes));
+    SL_CHECK(open_votes(p->n_parts, &m.votes));
     for (uint32_t v = 0; v < p->n_vertices; v++) {
         uint32_t loads[SL_N_LOADS];
         loads_of(p, v, loads);
@@ -367,6 +441,11 @@ static enum sl_status mark_sets(const struct sl_dataset *dataset, uint8_t **out)
     return SL_OK;
 }
 
+static void free_sets(struct problem *p)
+{
+    sl_free(p->sets);
+}
+
 static void free_clusters(struct sl_cluster_graph *graph)
 {
     sl_free(graph->offsets);
@@ -375,12 +454,13 @@ static void free_clusters(struct sl_cluster_graph *graph)
     sl_free(graph->loads);
 }
 
-/* parts: first the clusters, then their parts. */
-static enum sl_status cut(const struct problem *p, uint64_t seed, uint32_t *parts)
+/* parts: first the clusters, then their parts. The sets are not in memory while clusters are found. */
+static enum sl_status cut(const struct sl_dataset *dataset, struct problem *p, uint64_t seed, uint32_t *parts)
 {
     SL_OWNED(free_clusters) struct sl_cluster_graph small = {0};
     SL_FREED uint32_t *part = NULL;
     SL_CHECK(find_clusters(p, parts, &small.n));
+    SL_CHECK(mark_sets(dataset, &p->sets));
     SL_CHECK(contract(p, parts, &small));
     SL_CHECK(sl_alloc(small.n, sizeof *part, "parts of clusters", &part));
     SL_CHECK(sl_metis_cut(&small, p->n_parts, sl_max_u32(TRIES / p->n_parts, 1), seed, part));
@@ -393,14 +473,12 @@ static enum sl_status cut(const struct problem *p, uint64_t seed, uint32_t *part
 enum sl_status sl_stream_partition(const struct sl_dataset *dataset, uint32_t n_parts, uint64_t seed, uint32_t *parts)
 {
     SL_OWNED(sl_graph_free) struct sl_graph both = {0};
-    SL_FREED uint8_t *sets = NULL;
+    SL_OWNED(free_sets)
     struct problem p = {.n_vertices = dataset->graph.n_vertices, .n_parts = n_parts, .own = &dataset->graph};
     SL_CHECK(sl_metis_undirected(p.own, &both, &p.both));
-    SL_CHECK(mark_sets(dataset, &sets));
     for (uint32_t v = 0; v < p.n_vertices; v++) {
-        p.most_neighbours = sl_max_u32(p.most_neighbours, (uint32_t)(p.both->offsets[v + 1] - p.both->offsets[v]));
+        p.most_neighbours = sl_max_u32(p.most_neighbours, n_neighbours(&p, v));
     }
-    p.sets = sets;
-    SL_CHECK(cut(&p, seed, parts));
+    SL_CHECK(cut(dataset, &p, seed, parts));
     return move_vertices(&p, parts);
 }

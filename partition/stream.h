@@ -16,10 +16,11 @@
 /* Cut the dataset's graph into n_parts parts, with few edges between them. Moves keep four loads within 5 %: vertices,
  * in-degrees, training and validation vertices. parts[N] gets each vertex's part. Parts may be empty.
  *
- * Memory: 21 bytes a vertex and twice the graph of the clusters. A graph that is not symmetric in edges, weights and
+ * Memory: 16 bytes a vertex and twice the graph of the clusters. A graph that is not symmetric in edges, weights and
  * relations is first joined with its reverse. That takes 24 bytes an edge.
  *
- * Equal seeds give equal parts. Not thread safe, as sl_metis_partition. SL_EMETIS: METIS failed. SL_ENOMEM. */
+ * Equal seeds give equal parts, with any number of threads. Not thread safe, as sl_metis_partition. SL_EMETIS: METIS
+ * failed. SL_ENOMEM. */
 enum sl_status sl_stream_partition(const struct sl_dataset *dataset, uint32_t n_parts, uint64_t seed, uint32_t *parts);
 
 #endif

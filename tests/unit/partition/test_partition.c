@@ -13,6 +13,7 @@
 #include "data/generate/generate.h"
 #include "partition/metis.h"
 #include "partition/partition.h"
+#include "support/parallel.h"
 
 static const enum sl_partition_method methods[] = {SL_PARTITION_METIS, SL_PARTITION_RANDOM, SL_PARTITION_NONE,
                                                    SL_PARTITION_STREAM};
@@ -193,23 +194,27 @@ TEST(random_is_stratified)
     assert_true(share > 6.0 / 7 - 0.05 && share < 6.0 / 7 + 0.05); /* it does not look at the edges */
 }
 
+/* With one thread as with all. */
 TEST(same_seed_same_parts)
 {
+    enum { N = 9000 };
     OWNED(sl_dataset_free) struct sl_dataset d;
-    generate(1500, false, &d);
+    generate(N, false, &d);
     for (int m = 0; m < N_METHODS; m++) {
         OWNED(sl_partition_free) struct sl_partition a;
         OWNED(sl_partition_free) struct sl_partition b;
         assert_ok(
             sl_partition_make(&d, &(struct sl_partition_rule){.method = methods[m], .n_parts = 4, .seed = 5}, &a));
+        sl_parallel_limit(1);
         assert_ok(
             sl_partition_make(&d, &(struct sl_partition_rule){.method = methods[m], .n_parts = 4, .seed = 5}, &b));
-        assert_memory_equal(a.new_ids, b.new_ids, 1500 * sizeof(sl_vertex));
+        sl_parallel_limit(0);
+        assert_memory_equal(a.new_ids, b.new_ids, N * sizeof(sl_vertex));
         sl_partition_free(&b);
         assert_ok(
             sl_partition_make(&d, &(struct sl_partition_rule){.method = methods[m], .n_parts = 4, .seed = 6}, &b));
         if (methods[m] != SL_PARTITION_NONE && methods[m] != SL_PARTITION_STREAM) { /* the best of several cuts */
-            assert_memory_not_equal(a.new_ids, b.new_ids, 1500 * sizeof(sl_vertex));
+            assert_memory_not_equal(a.new_ids, b.new_ids, N * sizeof(sl_vertex));
         }
     }
 }
