@@ -80,6 +80,13 @@ enum sl_status sl_links_read(const char *path, uint32_t n_vertices, struct sl_li
  * name. */
 enum sl_status sl_links_read_named(const char *path, const char *names, uint32_t n_vertices, struct sl_links *out);
 
+struct sl_ids;
+
+/* Read a list of vertices: the name of one a line, if the first line has one of `names` (a line for each of n_vertices;
+ * or NULL) and the text is no mask; else as sl_csv_read_ids and sl_npy_read_ids, whose errors it has. Names that are
+ * numbers are names. */
+enum sl_status sl_ids_read_named(const char *path, const char *names, uint32_t n_vertices, struct sl_ids *out);
+
 /* Read the lists of a split by file; a path may be NULL. n_vertices: of the dataset. Unless the split has its ends
  * already, triples get them. SL_EFILE, SL_EIO, SL_ENOMEM. */
 enum sl_status sl_links_read_split(char *const paths[SL_N_LINK_FILES], uint32_t n_vertices, struct sl_link_split *out);

@@ -8,17 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "data/csv.h"
 #include "data/graph.h"
 #include "data/line_reader.h"
-#include "data/npy.h"
 #include "data/targets.h"
 #include "data/text_lines.h"
 #include "support/file.h"
 #include "support/memory.h"
 #include "support/minmax.h"
 #include "support/number.h"
-#include "support/text.h"
 
 #define LEAST_SLOTS 1024
 #define MOST_SHOWN 40 /* bytes of a text in a message */
@@ -156,46 +153,6 @@ enum sl_status sl_names_begin(const char *path, const struct sl_names *names, bo
     SL_CHECK(sl_lines_read_text(path, true, &text));
     *out = sl_text_next(&text, &p, &stop) && sl_names_find(names, sl_names_take(&p, stop, ',')) != SL_NONE;
     return SL_OK;
-}
-
-/* A text with another line than a name's is refused. */
-static enum sl_status read_named(const char *path, const struct sl_names *names, uint32_t n_vertices,
-                                 struct sl_ids *out)
-{
-    SL_OWNED(sl_lines_free) struct sl_text text = {0};
-    SL_FREED sl_vertex *ids = NULL;
-    uint32_t n = 0;
-    const char *p;
-    const char *stop;
-    SL_CHECK(sl_lines_read_text(path, false, &text));
-    SL_CHECK(sl_alloc(n_vertices, sizeof *ids, "a list of vertices", &ids));
-    while (sl_text_next(&text, &p, &stop)) {
-        if (sl_text_skip_blanks(p, stop) == stop) {
-            continue;
-        }
-        const struct sl_text_cell cell = sl_names_take(&p, stop, ',');
-        const uint32_t id = sl_names_find(names, cell);
-        SL_FAIL_IF(id == SL_NONE || p != NULL || n == n_vertices, SL_EFILE,
-                   "%.300s:%llu: expected the id of a vertex, each at most once, found '%.*s'", path,
-                   (unsigned long long)text.line, (int)sl_min_u64(cell.n, 100), cell.p);
-        ids[n++] = id;
-    }
-    return sl_ids_take(path, n_vertices, false, n, SL_TAKE(ids), out);
-}
-
-enum sl_status sl_names_read_ids(const char *path, const char *names, uint32_t n_vertices, struct sl_ids *out)
-{
-    SL_OWNED(sl_names_free) struct sl_names known = {0};
-    bool named = false;
-    *out = (struct sl_ids){0};
-    if (sl_text_ends_in(path, ".npy")) {
-        return sl_npy_read_ids(path, "vertices", n_vertices, out);
-    }
-    if (names != NULL) {
-        SL_CHECK(sl_names_read(names, &known));
-        SL_CHECK(sl_names_begin(path, &known, &named));
-    }
-    return named ? read_named(path, &known, n_vertices, out) : sl_csv_read_ids(path, n_vertices, out);
 }
 
 enum sl_status sl_names_list(const struct sl_names *names, char **out)

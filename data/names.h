@@ -42,12 +42,6 @@ enum sl_status sl_names_list(const struct sl_names *names, char **out);
 /* Whether the first line of a file begins with one of the texts. SL_EIO, SL_ENOMEM. */
 enum sl_status sl_names_begin(const char *path, const struct sl_names *names, bool *out);
 
-struct sl_ids;
-
-/* Read a list of vertices: the text of one a line, if the first line has one of `names` (a line for each of n_vertices;
- * or NULL); else as sl_csv_read_ids and sl_npy_read_ids, whose errors it has. */
-enum sl_status sl_names_read_ids(const char *path, const char *names, uint32_t n_vertices, struct sl_ids *out);
-
 struct sl_writer;
 
 /* Take the next cell of a line of CSV that ends at `stop`, without quotes and blanks around it. *p becomes NULL after

@@ -22,7 +22,7 @@
 #include "support/minmax.h"
 #include "support/text.h"
 
-/* What reading takes at the least: of a vertex its offset and label; of an edge both ends and a place in the graph. */
+/* What reading takes at the least: of a vertex its offset and label; of an edge both ends and its place in a list. */
 #define VERTEX_BYTES 12
 #define EDGE_BYTES (3 * sizeof(sl_vertex))
 #define MAX_EDGES ((uint64_t)1 << 40)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Reading lists of links. */
+ * Reading lists of links, and of vertices by name. */
 #include "data/links.h"
 
 #include <string.h>
@@ -81,6 +81,69 @@ enum sl_status sl_links_read_named(const char *path, const char *names, uint32_t
     }
     *out = SL_TAKE(read);
     return SL_OK;
+}
+
+/* *out: whether a text is a mask of n vertices, of which three or more tell it from a list (sl_ids_take). */
+static enum sl_status is_mask(const char *path, uint32_t n_vertices, bool *out)
+{
+    SL_OWNED(sl_lines_free) struct sl_text text = {0};
+    const char *p;
+    const char *stop;
+    uint64_t n = 0;
+    SL_CHECK(sl_lines_read_text(path, false, &text));
+    *out = n_vertices > 2;
+    while (*out && sl_text_next(&text, &p, &stop)) {
+        const bool blank = sl_text_skip_blanks(p, stop) == stop;
+        n += !blank;
+        *out = blank || (stop - p == 1 && (*p == '0' || *p == '1'));
+    }
+    *out = *out && n == n_vertices;
+    return SL_OK;
+}
+
+/* A text with another line than a name's is refused. */
+static enum sl_status read_named(const char *path, const struct sl_names *names, uint32_t n_vertices,
+                                 struct sl_ids *out)
+{
+    SL_OWNED(sl_lines_free) struct sl_text text = {0};
+    SL_FREED sl_vertex *ids = NULL;
+    SL_FREED bool *taken = NULL;
+    uint32_t n = 0;
+    const char *p;
+    const char *stop;
+    SL_CHECK(sl_lines_read_text(path, false, &text));
+    SL_CHECK(sl_alloc(n_vertices, sizeof *ids, "a list of vertices", &ids));
+    SL_CHECK(sl_alloc_zero(n_vertices, sizeof *taken, "a list of vertices", &taken));
+    while (sl_text_next(&text, &p, &stop)) {
+        if (sl_text_skip_blanks(p, stop) == stop) {
+            continue;
+        }
+        const struct sl_text_cell cell = sl_names_take(&p, stop, ',');
+        const uint32_t id = sl_names_find(names, cell);
+        SL_FAIL_IF(id == SL_NONE || p != NULL || taken[id], SL_EFILE,
+                   "%.300s:%llu: expected the id of a vertex, each at most once, found '%.*s'", path,
+                   (unsigned long long)text.line, (int)sl_min_u64(cell.n, 100), cell.p);
+        taken[id] = true;
+        ids[n++] = id;
+    }
+    return sl_ids_take(path, n_vertices, false, n, SL_TAKE(ids), out);
+}
+
+enum sl_status sl_ids_read_named(const char *path, const char *names, uint32_t n_vertices, struct sl_ids *out)
+{
+    SL_OWNED(sl_names_free) struct sl_names known = {0};
+    bool named = false;
+    bool mask = false;
+    *out = (struct sl_ids){0};
+    if (sl_text_ends_in(path, ".npy")) {
+        return sl_npy_read_ids(path, "vertices", n_vertices, out);
+    }
+    if (names != NULL) {
+        SL_CHECK(sl_names_read(names, &known));
+        SL_CHECK(sl_names_begin(path, &known, &named));
+        SL_CHECK(named ? is_mask(path, n_vertices, &mask) : SL_OK);
+    }
+    return named && !mask ? read_named(path, &known, n_vertices, out) : sl_csv_read_ids(path, n_vertices, out);
 }
 
 /* ---- negatives of each link ---- */

@@ -473,8 +473,8 @@ static const struct sl_option options[] = {
      .brief = "Write the outputs of all vertices, as .npy or .csv"},
     {.name = "predict-vertices", .group = "output", .kind = SL_OPTION_STRING, .offset = FIELD(predict_vertices),
      .argument = "FILE",
-     .help = "The vertices that --predict writes, in the order of the dataset: their numbers, a mask of all, or the "
-             "names that the dataset has, .csv, .csv.gz or .npy",
+     .help = "The vertices that --predict writes, in the order of the dataset: a mask of all, their names if the "
+             "dataset has some, or their numbers, .csv, .csv.gz or .npy",
      .change = FREELY, .spread = PATH},
     {.name = "pairs", .group = "output", .kind = SL_OPTION_STRING, .offset = FIELD(pairs), .argument = "FILE",
      .help = "The pairs of vertices that --predict scores (link only): .csv, .csv.gz or .npy, as the lists of "

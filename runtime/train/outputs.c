@@ -7,7 +7,6 @@
 
 #include "codelets/ends/pairs.h"
 #include "data/links.h"
-#include "data/names.h"
 #include "runtime/files/rowsout.h"
 #include "runtime/full/evaluate.h"
 #include "runtime/machine/watchdog.h"
@@ -215,7 +214,7 @@ enum sl_status sl_outputs_read_lists(struct sl_session *t)
 {
     const char *listed = t->settings->predict_vertices;
     if (listed != NULL) {
-        SL_CHECK(sl_names_read_ids(listed, t->dataset->vertex_names, t->dataset->graph.n_vertices, &t->listed));
+        SL_CHECK(sl_ids_read_named(listed, t->dataset->vertex_names, t->dataset->graph.n_vertices, &t->listed));
         SL_FAIL_IF(t->listed.n == 0, SL_EFILE, "--predict-vertices %.300s: expected vertices, found none", listed);
     }
     if (t->settings->pairs == NULL) {

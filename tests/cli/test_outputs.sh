@@ -129,11 +129,15 @@ named=("$coop_sage" --dataset ./named --cache none --layers 1 --hidden 4 --epoch
 printf '%s\n' c '"e, f"' '' d >names.csv
 "${named[@]}" names.csv 2>../stderr && [[ $(cut -d, -f1,2 few.csv | xargs -d '\n') == 'id,class d,'*' "e,'*' c,'* ]] ||
     complain "names in --predict-vertices: $(cat few.csv ../stderr)"
-for bad in 'c x:names.csv:2: expected the id of a vertex, each at most once, found .x' 'c c:listed twice' 'c d,1:found .d'; do
+printf '%s\n' 0 0 1 1 0 >names.csv # a mask, though the names are such, too
+mkdir ones && sed 's/\<a\>/1/g; s/\<b\>/0/g' named/edges.csv >ones/edges.csv && sed 's/^a,/1,/; s/^b,/0,/' named/nodes.csv >ones/nodes.csv
+"${named[@]/named/ones}" names.csv 2>../stderr && [[ $(cut -d, -f1 few.csv | xargs -d '\n') == 'id "e 1' ]] ||
+    complain "a mask beside numbers as names: $(cat few.csv ../stderr)"
+for bad in 'c x:names.csv:2: expected the id of a vertex, each at most once, found .x' 'c c:names.csv:2: expected .* found .c' 'c d,1:found .d'; do
     printf '%s\n' ${bad%%:*} >names.csv
     refuse "${bad#*:}" "${named[@]}" names.csv
 done
-rm -rf few.csv named names.csv
+rm -rf few.csv named ones names.csv
 for bad in '300:expected .*below 300' '3 17 3:3 .*twice|comes' ':found none' 'a:expected'; do
     printf '%s\n' ${bad%%:*} | grep . >list.csv
     refuse "${bad#*:}" "${run[@]}" --epochs 1 --predict few.csv --predict-vertices list.csv
