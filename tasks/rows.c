@@ -111,7 +111,8 @@ starpu_data_handle_t sl_matrix_over(const void *memory, uint32_t n_rows, uint32_
     starpu_data_handle_t handle;
     const bool counts = (uint64_t)n_rows * n_columns <= UINT32_MAX;
     const uint32_t width = counts ? n_columns : 1; /* else an element of StarPU's is a row */
-    starpu_matrix_data_register(&handle, STARPU_MAIN_RAM, (uintptr_t)memory, width, width, n_rows,
+    const int home = memory != NULL ? STARPU_MAIN_RAM : -1;
+    starpu_matrix_data_register(&handle, home, (uintptr_t)memory, width, width, n_rows,
                                 sl_dtype_bytes(dtype, n_columns / width));
     sl_handle_set_dtype(handle, dtype);
     return handle;

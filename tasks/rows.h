@@ -108,9 +108,9 @@ enum sl_status sl_rows_reshape(const struct sl_split *split, uint32_t n_columns,
  * allowed. */
 void sl_rows_keep(struct sl_rows *rows);
 
-/* Register a matrix over existing memory, which must outlive the handle. It has at least one entry. StarPU counts
- * elements in 32 bits, so an element of a matrix with more entries is a row. sl_handle_columns tells the entries of a row,
- * and tasks can read the matrix. */
+/* Register a matrix over existing memory, which must outlive the handle. NULL: StarPU allocates it where tasks write.
+ * The matrix has at least one entry. StarPU counts elements in 32 bits, so an element of a matrix with more entries is
+ * a row. sl_handle_columns tells the entries of a row, and tasks can read and write the matrix. */
 starpu_data_handle_t sl_matrix_over(const void *memory, uint32_t n_rows, uint32_t n_columns, enum sl_dtype dtype);
 
 /* Register a read-only vector of n elements. The memory must outlive the handle. An empty vector is registered with a

@@ -162,17 +162,14 @@ static enum sl_status count_uses(const struct sl_plan *plan, const struct sl_sha
 
 /* ---- one PE ---- */
 
-/* Register a PE's cache. The rows take exactly the memory that sl_feature_room_rows found. StarPU can count the
- * entries, since the part's table has more. */
+/* Register a PE's cache. The rows take exactly the memory that sl_feature_room_rows found. */
 static void register_pe(const struct sl_shards *shards, const struct sl_shard *part, uint32_t n_slots,
                         struct sl_row_cache_tally *tally, struct sl_row_cache_handles *out)
 {
     starpu_vector_data_register(&out->slot_of, -1, 0, part->end - part->first, sizeof(uint32_t));
     starpu_vector_data_register(&out->slots, -1, 0, n_slots, sizeof(struct sl_row_cache_slot));
     starpu_vector_data_register(&out->tally, STARPU_MAIN_RAM, (uintptr_t)tally, 1, sizeof *tally);
-    starpu_matrix_data_register(&out->rows, -1, 0, shards->n_features, shards->n_features, n_slots,
-                                sl_dtype_size(shards->features.dtype));
-    sl_handle_set_dtype(out->rows, shards->features.dtype);
+    out->rows = sl_matrix_over(NULL, n_slots, shards->n_features, shards->features.dtype);
 }
 
 /* Fill a cache: with the part's most used vertices, which then stay, or with nothing if `uses` is NULL. */
