@@ -389,22 +389,26 @@ uint64_t sl_memory_need(const struct sl_settings *s, const struct sl_dataset *da
 }
 
 /* An evaluation has all rows that travel to the sums of a layer at once. Those of the first layer depend on the
- * features, and rows of other roles may pass chunk by chunk. */
+ * features, and rows of other roles may pass chunk by chunk. The run may have no GPU, and one PE of each group. */
 uint64_t sl_memory_least(const struct sl_settings *settings, const struct sl_raw_sizes *sizes)
 {
+    struct sl_settings s = *settings;
     const struct sl_dataset dataset = {.graph = {.n_vertices = (uint32_t)sizes->n_vertices,
                                                  .n_edges = sizes->n_edges,
                                                  .n_relations = sizes->n_relations},
                                        .features = {.n_rows = (uint32_t)sizes->n_vertices, .n_columns = 1}};
     struct basis b;
     double rows = 0;
-    find_basis(settings, &dataset, false, &b);
+    s.gpus = 0;
+    s.group_size = sl_max_u32(s.group_size, 1);
+    s.pes = sl_max_u32(s.pes, s.group_size);
+    find_basis(&s, &dataset, false, &b);
     for (uint32_t i = 1; i < b.model.n_vertex_layers; i++) {
         const struct sl_layer *layer = &b.model.layer[i];
         rows = fmax(rows, evaluated_rows(&b, layer->from, layer->evaluation.travels * b.element));
     }
     const double data = graph_bytes(&b, b.n, b.n_edges);
-    return (uint64_t)(PROCESS_BYTES + model_bytes(&b) + data + fmax(data, rows));
+    return (uint64_t)(model_bytes(&b) + data + fmax(data, rows));
 }
 
 struct sl_gpu_need sl_memory_need_gpu(const struct sl_settings *settings, const struct sl_dataset *dataset,

@@ -74,8 +74,6 @@ static struct sl_dataset_options dataset_options(const struct sl_settings *s, co
                                        .targets = targets[s->objective],
                                        .seed = DATASET_SEED,
                                        .outputs = {s->metrics, s->save, s->predict, s->embed},
-                                       .least = sl_n_ranks() == 1 ? least_of_run : NULL,
-                                       .context = s,
                                        .low_memory = sl_n_ranks() > 1};
 }
 
@@ -130,12 +128,6 @@ static void lift_limit(struct sl_session *t)
     t->limited = false;
 }
 
-static enum sl_status load_dataset(const struct sl_settings *s, const char *usual_split, struct sl_dataset *out)
-{
-    struct sl_dataset_options options = dataset_options(s, usual_split);
-    return sl_dataset_load(&options, out);
-}
-
 /* Take the options of --load and check all. Files that do not say the number of outputs have arrays that show it. */
 static enum sl_status check_settings(struct sl_settings *s)
 {
@@ -157,7 +149,8 @@ enum sl_status sl_dataset_open(struct sl_settings *settings, struct sl_dataset *
     SL_TRY(st, sl_alloc_zero(1, sizeof *dataset, "a dataset", &dataset), done);
     /* Else readers would fill the memory until the system kills the process. */
     sl_memory_limit(memory_budget(settings), sl_schedule_of(settings)->advice);
-    st = load_dataset(settings, "", dataset);
+    const struct sl_dataset_options options = dataset_options(settings, "");
+    st = sl_dataset_load(&options, dataset);
     sl_memory_limit(UINT64_MAX, "");
     SL_TRY(st, st, undo);
     if (settings->model_file != NULL && !sl_settings_trains_links(settings)) {
@@ -260,7 +253,10 @@ static enum sl_status find_dataset(struct sl_session *t, const struct sl_dataset
 {
     const bool drawn = given != NULL && draws_split(t->settings, t->split);
     if (given == NULL) {
-        SL_CHECK(load_dataset(t->settings, t->split, &t->loaded));
+        struct sl_dataset_options options = dataset_options(t->settings, t->split);
+        options.least = sl_n_ranks() == 1 ? least_of_run : NULL;
+        options.context = t->settings;
+        SL_CHECK(sl_dataset_load(&options, &t->loaded));
     } else if (drawn) {
         SL_CHECK(draw_split(t, given, &t->loaded));
     }

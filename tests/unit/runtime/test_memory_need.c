@@ -90,7 +90,7 @@ TEST(test_least)
         struct sl_raw_sizes sizes = {
             .n_vertices = N, .n_edges = of->graph.n_edges, .n_relations = of->graph.n_relations};
         const uint64_t least = sl_memory_least(&settings, &sizes);
-        assert_true(least > 10 * MB && (double)least < need_of(of, words));
+        assert_true(least > MB && (double)least < need_of(of, words));
         sizes.n_edges *= 1000;
         const uint64_t edges = sl_memory_least(&settings, &sizes);
         assert_true(edges - least >= 999 * of->graph.n_edges * sizeof(sl_vertex));
@@ -99,6 +99,26 @@ TEST(test_least)
         sizes = (struct sl_raw_sizes){0};
         assert_true(sl_memory_least(&settings, &sizes) < least);
     }
+}
+
+/* Before the plan is made, what the user has left open is open. Rows count only where all vertices are evaluated. */
+TEST(test_least_of_open_settings)
+{
+    static const char *const words[] = {"sync=dissemination", "sync=cube group-size=2", "layers=3",
+                                        "layers=3 predict=x.npy"};
+    const struct sl_raw_sizes sizes = {.n_vertices = N};
+    uint64_t least[4];
+    for (int i = 0; i < 4; i++) {
+        OWNED(sl_settings_free) struct sl_settings settings;
+        char all[100];
+        snprintf(all, sizeof all, "hidden=64 fanout=10 %s", words[i]);
+        settings_with(all, &settings);
+        expect_ok(sl_settings_check(&settings));
+        assert_true(settings.pes == 0 && settings.gpus != 0);
+        least[i] = sl_memory_least(&settings, &sizes);
+    }
+    assert_true(least[0] < 100 * MB && least[1] < 100 * MB);
+    assert_true(least[3] - least[2] > 0.8 * N * 64 * sizeof(sl_real));
 }
 
 /* METIS's graphs are there together with the dataset, before training. */
