@@ -47,7 +47,7 @@ void sl_progress_step(struct sl_progress *progress, uint32_t epoch, uint32_t ste
 
 /* Report the end of an epoch: replace the bar by the line "epoch  3/10 loss 1.2345 valid 67.12 % test 66.01 % time
  * 1.234 s eval 0.123 s *", of at most 80 columns up to 9999 epochs. "-" stands for a missing score. A star marks the
- * best epoch so far. Scores of samples have "sampled" in place of "eval". */
+ * best epoch so far. Scores of samples have "sampled" in place of "eval", three columns more. */
 void sl_progress_epoch(struct sl_progress *progress, const struct sl_metrics_epoch *epoch);
 
 /* Report the end of the run:

@@ -38,22 +38,10 @@ static MAYBE_UNUSED bool slow_kernels(void)
 #endif
 }
 
-#ifdef __SANITIZE_ADDRESS__
-#define SLOWER 2 /* the sanitizer makes slow kernels slower */
-#else
-#define SLOWER 1
-#endif
-
 /* A sweep takes every case; where kernels are slow, and not all are wanted (SL_LONG=1), every so many-th. */
 static MAYBE_UNUSED uint32_t slow_stride(uint32_t usual)
 {
     return slow_kernels() && getenv("SL_LONG") == NULL ? usual : 1;
-}
-
-/* The same for a sweep that takes long: fewer still where the sanitizer watches. */
-static MAYBE_UNUSED uint32_t slower_stride(uint32_t usual)
-{
-    return slow_stride(SLOWER * usual);
 }
 
 /* The first of these: over made-up GPUs others have their turn than in an emulated library. */

@@ -701,8 +701,8 @@ TEST(test_pairs)
         relations[i] = i * 7 % 11; /* of 13 */
     }
     for (uint32_t k = 0; k < 3 * 2 * 2; k++) {
-        for (uint32_t i = (k + k / 2 + k / 4 + slow_first(2)) % slower_stride(2); i < sizeof shapes / sizeof *shapes;
-             i += slower_stride(2)) {
+        for (uint32_t i = (k + k / 2 + k / 4 + slow_first(2)) % slow_stride(2); i < sizeof shapes / sizeof *shapes;
+             i += slow_stride(2)) {
             struct sl_pairs pairs = {.n_links = shapes[i].n_links,
                                      .n_negatives = shapes[i].n_negatives,
                                      .n_columns = shapes[i].n_columns,
@@ -1032,13 +1032,13 @@ static void test_divisions(void **state)
     OWNED(sl_dataset_free) struct sl_dataset dataset;
     (void)state;
     make_links(&shape_of_links, &dataset);
-    for (size_t k = slow_first(2); k < sizeof cases / sizeof *cases; k += slower_stride(2)) {
+    for (size_t k = slow_first(2); k < sizeof cases / sizeof *cases; k += slow_stride(2)) {
         check_divisions(&dataset, cases[k], k);
     }
     forget_partitions();
     sl_dataset_free(&dataset);
     make_triples(&shape_of_links, &dataset);
-    for (size_t k = slow_first(2); k < sizeof triples / sizeof *triples; k += slower_stride(2)) {
+    for (size_t k = slow_first(2); k < sizeof triples / sizeof *triples; k += slow_stride(2)) {
         check_divisions(&dataset, triples[k], k);
     }
     forget_partitions();
@@ -1288,7 +1288,7 @@ static void test_sums(void **state)
     make_triples(&shape_of_links, &typed);
     for (size_t i = 0; i < sizeof samplers / sizeof *samplers; i++) {
         for (uint32_t m = samplers[i].first; m < samplers[i].end; m++, turn++) {
-            if (turn % slower_stride(5) == slow_first(5)) {
+            if (turn % slow_stride(5) == slow_first(5)) {
                 check_sums(m < RGCN ? &plain : &typed, models[m], samplers[i].options);
             }
         }

@@ -828,7 +828,7 @@ static size_t variant_stride(void)
     if (!slow_kernels()) {
         return 1;
     }
-    return getenv("SL_LONG") != NULL ? 4 : 20 * SLOWER;
+    return getenv("SL_LONG") != NULL ? 4 : 20;
 }
 
 static void settings_of(const struct variant *v, int precision, uint32_t pes, struct sl_settings *out)

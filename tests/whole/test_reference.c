@@ -215,7 +215,7 @@ static void check_file(const char *name)
     if (is_sparse) {
         put_sparse(root, &dataset.features);
     }
-    for (size_t i = turn++ % slower_stride(4); i < sizeof ways / sizeof *ways; i += slower_stride(4)) {
+    for (size_t i = turn++ % slow_stride(4); i < sizeof ways / sizeof *ways; i += slow_stride(4)) {
         const uint32_t pes = ways[i].pes;
         for (uint32_t group_size = 1; group_size <= pes; group_size += pes > 1 ? pes - 1 : 1) {
             OWNED(sl_settings_free) struct sl_settings settings;

@@ -118,7 +118,7 @@ static void expect_close(const struct variant *v, uint32_t pes, const struct res
 TEST(test_invisible)
 {
     static const uint32_t spreads[] = {3, 4, 7};
-    for (size_t i = 0; i < N_VARIANTS; i += slower_stride(4)) {
+    for (size_t i = 0; i < N_VARIANTS; i += slow_stride(4)) {
         struct result wanted;
         run_variant(&variants[i], 1, &wanted);
         for (size_t k = 0; k < sizeof spreads / sizeof *spreads; k++) {
@@ -140,7 +140,7 @@ TEST(test_all_zero)
         memset(graph->weights, 0, graph->n_edges * sizeof(float));
     }
     forget_partitions();
-    for (size_t i = 0; i < N_VARIANTS; i += slower_stride(4)) {
+    for (size_t i = 0; i < N_VARIANTS; i += slow_stride(4)) {
         struct result one;
         struct result many;
         run_variant(&variants[i], 1, &one);

@@ -197,7 +197,7 @@ TEST(test_widths_and_chunks)
     make_world(&shape, SPLIT_METIS, 4, &w);
     sample_train(&w, 2, SL_SAMPLE_NEIGHBOR, 40);
     for (uint32_t k = 0; k < 6; k++) {
-        for (uint32_t i = k % slower_stride(3); i < 3; i += slower_stride(3)) {
+        for (uint32_t i = k % slow_stride(3); i < 3; i += slow_stride(3)) {
             check_hop(&w.group, 1, widths[k], shifts[i][0], shifts[i][1]);
         }
     }
@@ -398,7 +398,7 @@ static void check_full(const struct graph_shape *shape, int split, uint32_t n_pa
     OWNED(free_sum_levels)
     struct sum_levels l = make_sum_levels(&w.group, 0, n_columns, n_columns, shift_in, shift_out);
     width = n_columns;
-    for (uint32_t i = (n_parts + width) % slower_stride(2); i < N_WEIGHINGS; i += slower_stride(2)) {
+    for (uint32_t i = (n_parts + width) % slow_stride(2); i < N_WEIGHINGS; i += slow_stride(2)) {
         weigh(&w.partition.graph, N_WEIGHINGS - 1 - i);
         compare_full(&w.group, at_once, (n_parts + i) % 2, &l);
     }

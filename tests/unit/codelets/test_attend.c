@@ -744,7 +744,7 @@ static void check_full(const struct graph_shape *shape, int split, uint32_t n_pa
 
 TEST(test_full)
 {
-    for (size_t w = 0; w < 2 * N_WORKER_COUNTS; w += slower_stride(3)) {
+    for (size_t w = 0; w < 2 * N_WORKER_COUNTS; w += slow_stride(3)) {
         struct graph_shape shape = power_law(300, 280, w % 2 * WEIGHTED, w % 2 == 1);
         shape.directed = true;
         FIXTURE(worker_counts[w / 2]);
@@ -762,7 +762,7 @@ TEST(test_features)
     const struct sl_heads few = {6, 2, 0};
     const uint32_t widths[] = {1, 8, 5, 150};
     FIXTURE(3);
-    for (uint32_t i = 0; i < 16; i += slower_stride(5)) {
+    for (uint32_t i = 0; i < 16; i += slow_stride(5)) {
         const uint32_t n_relations = relation_counts[i / 4];
         struct graph_shape shape = power_law(200, 140, n_relations, n_relations >= WEIGHTED);
         shape.self_loops = true;
