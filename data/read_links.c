@@ -93,9 +93,11 @@ static enum sl_status is_mask(const char *path, uint32_t n_vertices, bool *out)
     SL_CHECK(sl_lines_read_text(path, false, &text));
     *out = n_vertices > 2;
     while (*out && sl_text_next(&text, &p, &stop)) {
-        const bool blank = sl_text_skip_blanks(p, stop) == stop;
-        n += !blank;
-        *out = blank || (stop - p == 1 && (*p == '0' || *p == '1'));
+        while (stop > p && sl_text_is_blank(stop[-1])) {
+            stop--;
+        }
+        n += stop > p;
+        *out = stop == p || (stop - p == 1 && (*p == '0' || *p == '1'));
     }
     *out = *out && n == n_vertices;
     return SL_OK;

@@ -16,8 +16,8 @@
 /* Cut the dataset's graph into n_parts parts, with few edges between them. Moves keep four loads within 5 %: vertices,
  * in-degrees, training and validation vertices. parts[N] gets each vertex's part. Parts may be empty.
  *
- * Memory: 16 bytes a vertex and twice the graph of the clusters. A graph that is not symmetric in edges, weights and
- * relations is first joined with its reverse. That takes 24 bytes an edge.
+ * Memory: 16 bytes a vertex, 36 a neighbour of the vertex with most, and twice the graph of the clusters. A graph that
+ * is not symmetric in edges, weights and relations is first joined with its reverse. That takes 24 bytes an edge.
  *
  * Equal seeds give equal parts, with any number of threads. Not thread safe, as sl_metis_partition. SL_EMETIS: METIS
  * failed. SL_ENOMEM. */

@@ -389,7 +389,8 @@ uint64_t sl_memory_need(const struct sl_settings *s, const struct sl_dataset *da
 }
 
 /* An evaluation has all rows that travel to the sums of a layer at once. Those of the first layer depend on the
- * features, and rows of other roles may pass chunk by chunk. The run may have no GPU, and one PE of each group. */
+ * features, and rows of other roles may pass chunk by chunk. The run may have no GPU. If --pes is open, it may have one
+ * group. */
 uint64_t sl_memory_least(const struct sl_settings *settings, const struct sl_raw_sizes *sizes)
 {
     struct sl_settings s = *settings;

@@ -129,7 +129,7 @@ named=("$coop_sage" --dataset ./named --cache none --layers 1 --hidden 4 --epoch
 printf '%s\n' c '"e, f"' '' d >names.csv
 "${named[@]}" names.csv 2>../stderr && [[ $(cut -d, -f1,2 few.csv | xargs -d '\n') == 'id,class d,'*' "e,'*' c,'* ]] ||
     complain "names in --predict-vertices: $(cat few.csv ../stderr)"
-printf '%s\n' 0 0 1 1 0 >names.csv # a mask, though the names are such, too
+printf '%s\r\n' 0 0 1 1 0 >names.csv # a mask, though the names are such, too
 mkdir ones && sed 's/\<a\>/1/g; s/\<b\>/0/g' named/edges.csv >ones/edges.csv && sed 's/^a,/1,/; s/^b,/0,/' named/nodes.csv >ones/nodes.csv
 "${named[@]/named/ones}" names.csv 2>../stderr && [[ $(cut -d, -f1 few.csv | xargs -d '\n') == 'id "e 1' ]] ||
     complain "a mask beside numbers as names: $(cat few.csv ../stderr)"

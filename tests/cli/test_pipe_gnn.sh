@@ -66,7 +66,7 @@ if [[ -n ${SL_LONG:-} ]]; then
     "$program" --dataset tall --data-path . --cache none --partition none --model gcn --layers 3 --hidden 7000 --epochs 1 --eval-every 0 --chunks 1 --cpus 2 --quiet \
         --watchdog 1 >stdout 2>stderr
     status=$?
-    [[ $status -eq 1 && $(wc -l <stderr) -eq 1 ]] && grep -Eq '^pipe_gnn: (no task has ended for 1 s: sl_[a-z_]+, PE [0-7], step 0, on CPU [01];|the run may need )' stderr ||
+    [[ $status -eq 1 && $(wc -l <stderr) -eq 1 ]] && grep -Eq '^pipe_gnn: (no task has ended for 1 s: sl_[a-z_]+, PE [0-7], step 0, on CPU [01];|the run may need |.*: need [0-9.]+ GB of memory )' stderr ||
         complain "a task of seconds, --watchdog 1: expected exit code 1 and the task's name, found $status: $(cat stderr)"
 fi
 
