@@ -51,7 +51,8 @@ four     4 2 128 4,4     103 186   0 12 4  8 98  4 0 217
 LIMITS
 
 # Lists of ids travel between GPUs, and hardly anything else where rows have one column. Four times the vertices, with the same
-# degree and seeds, are the same lists. From one epoch to two there are only steps.
+# degree and seeds, are lists of nearly the same length: fewer ids come twice. Lists at full capacity would be four times as long.
+# From one epoch to two there are only steps.
 run=(--gpus 2 --pes 2 --layers 2 --hidden 1 --fanout 2,2 --batch-size 50 --eval-every 0 --cache none --partition random)
 export SL_EMULATED_GPUS=2
 for n in 2000 8000; do
@@ -61,7 +62,7 @@ for n in 2000 8000; do
     counts two --dataset "$n" --epochs 2
     bytes[n]=$((($(figure two bytes_between_gpus) - $(figure one bytes_between_gpus)) * 2000 / n))
 done
-((bytes[2000] > 0 && 10 * bytes[8000] <= 11 * bytes[2000])) ||
+((bytes[2000] > 0 && 2 * bytes[8000] <= 3 * bytes[2000])) ||
     complain "between GPUs: ${bytes[8000]} bytes of 8000 vertices in as many steps as ${bytes[2000]} of 2000"
 
 # Two workers of one GPU, each with a stream, compute what one does.
