@@ -529,13 +529,12 @@ TEST_OF_SMALL(refuses_what_no_memory_holds)
     assert_refused(sl_dataset_load(&options, &d), SL_ENOMEM, "edge.csv.gz: 6 vertices, 4 edges: need 5.00 GB");
     options.least = NULL;
     assert_refused(sl_dataset_load(&options, &d), SL_EFILE, "edge.csv.gz:2: expected");
-    sl_memory_limit((uint64_t)36000048 - 1, "use less");
-    put_gzip("small/raw/num-node-list.csv.gz", "3000000\n");
-    assert_refused(sl_dataset_load(&options, &d), SL_ENOMEM, "3000000 vertices, 4 edges: need 0.04 GB");
-    assert_refused(sl_dataset_load(&options, &d), SL_ENOMEM, "this process may use 0.04 GB");
+    put_gzip("small/raw/num-node-list.csv.gz", "400000000\n");
+    assert_refused(sl_dataset_load(&options, &d), SL_ENOMEM, "400000000 vertices, 4 edges: need 4.80 GB");
+    assert_refused(sl_dataset_load(&options, &d), SL_ENOMEM, "this process may use 4.00 GB");
     put_gzip("small/raw/num-node-list.csv.gz", "6\n");
-    put_gzip("small/raw/num-edge-list.csv.gz", "3000000\n");
-    assert_refused(sl_dataset_load(&options, &d), SL_ENOMEM, "6 vertices, 3000000 edges: need 0.04 GB");
+    put_gzip("small/raw/num-edge-list.csv.gz", "400000000\n");
+    assert_refused(sl_dataset_load(&options, &d), SL_ENOMEM, "6 vertices, 400000000 edges: need 4.80 GB");
     sl_memory_limit(UINT64_MAX, "");
     assert_refused(sl_dataset_load(&options, &d), SL_EFILE, "too short");
 }
