@@ -581,6 +581,14 @@ enum sl_status sl_raw_count_edges(const char *path, const char *count, struct sl
     return SL_OK;
 }
 
+/* Append ": 7 edges" to a message; 0: their number is not known. */
+static void append_size(uint64_t n, const char *what, size_t bytes, char *end)
+{
+    if (n > 0) {
+        snprintf(end, bytes, ": %llu %s", (unsigned long long)n, what);
+    }
+}
+
 enum sl_status sl_raw_check_sizes(const struct sl_raw_files *files, const char *where, const struct sl_raw_sizes *sizes)
 {
     char label[512];
@@ -588,8 +596,9 @@ enum sl_status sl_raw_check_sizes(const struct sl_raw_files *files, const char *
     if (files->least != NULL) {
         bytes = sl_max_u64(bytes, files->least(sizes, files->context));
     }
-    snprintf(label, sizeof label, "%.400s: %llu vertices, %llu edges", where, (unsigned long long)sizes->n_vertices,
-             (unsigned long long)sizes->n_edges);
+    const int n = snprintf(label, sizeof label, "%.400s", where);
+    append_size(sizes->n_vertices, "vertices", sizeof label - (size_t)n, label + n);
+    append_size(sizes->n_edges, "edges", sizeof label - strlen(label), label + strlen(label));
     return sl_memory_check(bytes, label);
 }
 

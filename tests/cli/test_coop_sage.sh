@@ -89,7 +89,7 @@ expect 1 'edge.csv' --dataset ./broken --cache none
 expect 1 'lws' --dataset ./made --cache none --sched fastest
 expect 1 '--gpus: found 4096, .*(--with-cuda|nvidia-smi)' --dataset ./made --cache none --gpus 4096
 expect 1 '--transport nccl cannot be used with --gpus 0' --dataset ./made --cache none --gpus 0 --transport nccl
-expect 1 '3000 vertices, 0 edges: need [0-9.]+ GB of memory beside .* this process may use' --dataset ./made --cache none --hidden 65536 --pes 64
+expect 1 '3000 vertices: need [0-9.]+ GB of memory beside .* this process may use' --dataset ./made --cache none --hidden 65536 --pes 64
 expect 1 'learning rate' --dataset ./made --cache none --lr 1e30 --epochs 3 --layers 2 --batch-size 256
 
 # Under a limit of address space: done, or refused at the start, and never a wait without end.

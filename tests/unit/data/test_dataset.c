@@ -526,15 +526,15 @@ TEST_OF_SMALL(refuses_what_no_memory_holds)
     put_gzip("small/raw/edge.csv.gz", "0,1\n1,a\n3,4\n4,5\n");
     options.least = least_of;
     options.context = &gigabytes;
-    assert_refused(sl_dataset_load(&options, &d), SL_ENOMEM, "edge.csv.gz: 6 vertices, 4 edges: need 5.00 GB");
+    assert_refused(sl_dataset_load(&options, &d), SL_ENOMEM, "edge.csv.gz: 6 vertices: 4 edges: need 5.00 GB");
     options.least = NULL;
     assert_refused(sl_dataset_load(&options, &d), SL_EFILE, "edge.csv.gz:2: expected");
     put_gzip("small/raw/num-node-list.csv.gz", "400000000\n");
-    assert_refused(sl_dataset_load(&options, &d), SL_ENOMEM, "400000000 vertices, 4 edges: need 4.80 GB");
+    assert_refused(sl_dataset_load(&options, &d), SL_ENOMEM, "400000000 vertices: 4 edges: need 4.80 GB");
     assert_refused(sl_dataset_load(&options, &d), SL_ENOMEM, "this process may use 4.00 GB");
     put_gzip("small/raw/num-node-list.csv.gz", "6\n");
     put_gzip("small/raw/num-edge-list.csv.gz", "400000000\n");
-    assert_refused(sl_dataset_load(&options, &d), SL_ENOMEM, "6 vertices, 400000000 edges: need 4.80 GB");
+    assert_refused(sl_dataset_load(&options, &d), SL_ENOMEM, "6 vertices: 400000000 edges: need 4.80 GB");
     sl_memory_limit(UINT64_MAX, "");
     assert_refused(sl_dataset_load(&options, &d), SL_EFILE, "too short");
 }
