@@ -82,9 +82,9 @@ enum sl_status sl_links_read_named(const char *path, const char *names, uint32_t
 
 struct sl_ids;
 
-/* Read a list of vertices: the name of one a line, if the first line has one of `names` (a line for each of n_vertices;
- * or NULL) and the text is no mask; else as sl_csv_read_ids and sl_npy_read_ids, whose errors it has. Names that are
- * numbers are names. */
+/* Read a list of vertices. names: a line for each of n_vertices; NULL: none. If the first line of the file is a name,
+ * each line must be one. Numbers may be names. Masks, other text and .npy are read as by sl_csv_read_ids and
+ * sl_npy_read_ids, with their errors. SL_EFILE also: no such name, or a name comes twice. */
 enum sl_status sl_ids_read_named(const char *path, const char *names, uint32_t n_vertices, struct sl_ids *out);
 
 /* Read the lists of a split by file; a path may be NULL. n_vertices: of the dataset. Unless the split has its ends

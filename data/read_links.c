@@ -83,7 +83,7 @@ enum sl_status sl_links_read_named(const char *path, const char *names, uint32_t
     return SL_OK;
 }
 
-/* *out: whether a text is a mask of n vertices, of which three or more tell it from a list (sl_ids_take). */
+/* *out: whether a text is a mask. Of one or two vertices it could be a list (sl_ids_take). */
 static enum sl_status is_mask(const char *path, uint32_t n_vertices, bool *out)
 {
     SL_OWNED(sl_lines_free) struct sl_text text = {0};

@@ -196,8 +196,8 @@ static void ask_block(void *context, uint64_t begin, uint64_t end)
     }
 }
 
-/* Vertices join the clusters of most of their neighbours. A block chooses among the clusters as they were before; it
- * moves in order, as far as there is room. Returns how many moved. */
+/* Vertices join the clusters of most of their neighbours. All vertices of a block choose before the first one moves.
+ * They move in order, if there is still room. Returns how many moved. */
 static uint32_t join(const struct problem *p, struct clusters *c)
 {
     uint32_t moved = 0;

@@ -388,9 +388,8 @@ uint64_t sl_memory_need(const struct sl_settings *s, const struct sl_dataset *da
     return (uint64_t)(process + model_bytes(&b) + fmax(loaded + fmax(data, cutting), work));
 }
 
-/* An evaluation has all rows that travel to the sums of a layer at once. Those of the first layer depend on the
- * features, and rows of other roles may pass chunk by chunk. The run may have no GPU. If --pes is open, it may have one
- * group. */
+/* In an evaluation, all rows that travel to a layer's sums exist at once. The first layer's depend on the features.
+ * Other rows may pass chunk by chunk. The run may have no GPU, and one group if --pes is open. */
 uint64_t sl_memory_least(const struct sl_settings *settings, const struct sl_raw_sizes *sizes)
 {
     struct sl_settings s = *settings;

@@ -19,8 +19,9 @@
 uint64_t sl_memory_need(const struct sl_settings *settings, const struct sl_dataset *dataset,
                         const struct sl_plan *plan, uint32_t n_workers, enum sl_partition_method cut);
 
-/* A lower bound for one process, before the data are read: the graph as loaded and in part order, the parameters, and
- * rows of an evaluation. Features, which may become sparse, and the split are unknown. Beside what the process has. */
+/* A lower bound of what a process allocates for a run, before the data are read. It counts the graph twice (as loaded,
+ * and in part order), the parameters, and rows of an evaluation. It leaves out features, which may become sparse, and
+ * what depends on the split. */
 uint64_t sl_memory_least(const struct sl_settings *settings, const struct sl_raw_sizes *sizes);
 
 /* StarPU allocates small buffers in pieces of 32 MiB and has at least two pieces. */
